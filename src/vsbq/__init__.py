@@ -1,0 +1,1 @@
+"""Turn the log-density evaluations an optimiser left behind into a posterior."""

@@ -1,0 +1,1 @@
+"""Problems with known answers, optimiser traces on them, and the metrics of the paper."""

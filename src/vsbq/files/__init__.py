@@ -1,0 +1,1 @@
+"""What lives on disk: the posterior file."""
