@@ -1,0 +1,63 @@
+"""Exact Gaussian process regression with per-point noise: log marginal likelihood, gradient and prediction (Eqs. 4, 5)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from vsbq._typing import Float, ndarray
+from vsbq.numerics import linalg
+from vsbq.numerics.kernel import Hyperparameters, kernel, mean, mean_gradient
+
+
+class ExactFactors(NamedTuple):
+    """Cholesky factor of K + S and the weights (K + S)⁻¹ (y − m)."""
+
+    points: Float[ndarray, "n d"]
+    chol: Float[ndarray, "n n"]
+    weights: Float[ndarray, " n"]
+
+
+def fit_factors(
+    hyp: Hyperparameters,
+    points: Float[ndarray, "n d"],
+    values: Float[ndarray, " n"],
+    noise_variance: Float[ndarray, " n"],
+) -> ExactFactors:
+    """Factorise K + S at fixed hyperparameters."""
+    chol = linalg.cholesky(kernel(points, points, hyp) + np.diag(noise_variance))
+    residual = values - mean(points, hyp)
+    weights = linalg.solve_lower(chol, linalg.solve_lower(chol, residual), transpose=True)
+    return ExactFactors(points, chol, weights)
+
+
+def evidence_and_gradient(
+    theta: Float[ndarray, " p"],
+    points: Float[ndarray, "n d"],
+    values: Float[ndarray, " n"],
+    noise_variance: Float[ndarray, " n"],
+) -> tuple[float, Float[ndarray, " p"]]:
+    """Log marginal likelihood log N(y; m, K + S) and its gradient; raises `NotPositiveDefinite`."""
+    hyp = Hyperparameters.unpack(theta)
+    k = kernel(points, points, hyp)
+    chol = linalg.cholesky(k + np.diag(noise_variance))
+    residual = values - mean(points, hyp)
+    weights = linalg.solve_lower(chol, linalg.solve_lower(chol, residual), transpose=True)
+    value = -0.5 * (len(points) * np.log(2 * np.pi) + linalg.log_determinant(chol) + residual @ weights)
+    w = 0.5 * (np.outer(weights, weights) - linalg.inverse_from_cholesky(chol)) * k  # (∂/∂K) ∘ K
+    row = w.sum(axis=1)
+    spread = 2 * row @ points**2 - 2 * np.einsum("nd,nd->d", points, w @ points)
+    to_scales = spread * np.exp(-2 * hyp.log_scales)
+    to_top, to_location, to_widths = mean_gradient(points, hyp, weights)
+    return float(value), np.concatenate([to_scales, [2 * row.sum(), to_top], to_location, to_widths])
+
+
+def predict(
+    hyp: Hyperparameters, factors: ExactFactors, x: Float[ndarray, "k d"]
+) -> tuple[Float[ndarray, " k"], Float[ndarray, " k"]]:
+    """Posterior mean and variance of the latent log density."""
+    cross = kernel(factors.points, x, hyp)
+    half = linalg.solve_lower(factors.chol, cross)
+    variance = hyp.output_variance - np.einsum("nk,nk->k", half, half)
+    return mean(x, hyp) + factors.weights @ cross, np.maximum(variance, 0.0)

@@ -1,0 +1,71 @@
+"""Thin wrappers of LAPACK and BLAS: in place where it matters, and a Cholesky whose jitter is raised and reported."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from vsbq._typing import Float, ndarray
+
+#: Relative jitter on a kernel matrix, and how far it may be raised before the matrix counts as hopeless.
+FIRST_JITTER = 1e-10
+LAST_JITTER = 1e-4
+
+
+class NotPositiveDefinite(ArithmeticError):
+    """A kernel matrix had no Cholesky factor even with the largest jitter."""
+
+
+def cholesky(a: Float[ndarray, "m m"]) -> Float[ndarray, "m m"]:
+    """Lower Cholesky factor in Fortran order; raises `NotPositiveDefinite`."""
+    factor, info = lapack.dpotrf(np.asfortranarray(a), lower=1, clean=1)
+    if info != 0 or not np.isfinite(factor[-1, -1]):
+        raise NotPositiveDefinite(f"leading minor {info} is not positive")
+    return factor  # type: ignore[no-any-return]
+
+
+def jittered_cholesky(
+    a: Float[ndarray, "m m"], scale: float, first: float = FIRST_JITTER
+) -> tuple[Float[ndarray, "m m"], float]:
+    """Cholesky factor of a + jitter·scale·I and the relative jitter that it took, raised tenfold on each failure."""
+    jitter = first
+    while True:
+        try:
+            return cholesky(a + jitter * scale * np.eye(len(a))), jitter
+        except NotPositiveDefinite:
+            jitter *= 10
+            if jitter > LAST_JITTER:
+                raise
+
+
+def solve_lower(factor: Float[ndarray, "m m"], b: ndarray, *, transpose: bool = False) -> ndarray:
+    """L⁻¹ b, or L⁻ᵀ b with `transpose`; `b` is a vector or a matrix and is not changed."""
+    matrix = b if b.ndim == 2 else b[:, None]
+    solved = blas.dtrsm(1.0, factor, matrix, lower=1, trans_a=int(transpose))
+    return solved if b.ndim == 2 else solved[:, 0]  # type: ignore[no-any-return]
+
+
+def solve_lower_in_place(factor: Float[ndarray, "m m"], b: Float[ndarray, "m n"]) -> None:
+    """Replace b (Fortran order) by L⁻¹ b."""
+    solved = blas.dtrsm(1.0, factor, b, lower=1, overwrite_b=1)
+    if solved.base is not b and solved is not b and not np.shares_memory(solved, b):
+        b[...] = solved
+
+
+def inverse_from_cholesky(factor: Float[ndarray, "m m"]) -> Float[ndarray, "m m"]:
+    """(L Lᵀ)⁻¹ as a full symmetric matrix."""
+    inverse, info = lapack.dpotri(factor, lower=1)
+    if info != 0:
+        raise NotPositiveDefinite("a zero on the diagonal of a Cholesky factor")
+    return mirror_lower(inverse)
+
+
+def mirror_lower(a: Float[ndarray, "m m"]) -> Float[ndarray, "m m"]:
+    """The symmetric matrix whose lower triangle is that of `a`."""
+    lower = np.tril(a)
+    return lower + np.tril(a, -1).T
+
+
+def log_determinant(factor: Float[ndarray, "m m"]) -> float:
+    """log |L Lᵀ|."""
+    return 2.0 * float(np.log(np.diagonal(factor)).sum())

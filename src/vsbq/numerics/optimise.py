@@ -1,0 +1,101 @@
+"""Maximisers: bounded L-BFGS with a Gaussian prior on standardised variables, and Adam."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import Bounds, minimize
+
+from vsbq._typing import Float, ndarray
+from vsbq.numerics.linalg import NotPositiveDefinite
+
+Objective = Callable[[Float[ndarray, " p"]], tuple[float, Float[ndarray, " p"]]]
+
+
+class GaussianPrior(NamedTuple):
+    """Independent normals with hard limits; also the scaling in which the optimiser works."""
+
+    mean: Float[ndarray, " p"]
+    sd: Float[ndarray, " p"]
+    lower: Float[ndarray, " p"]
+    upper: Float[ndarray, " p"]
+
+    def log_density_and_gradient(self, theta: Float[ndarray, " p"]) -> tuple[float, Float[ndarray, " p"]]:
+        """Log prior up to a constant."""
+        z = (theta - self.mean) / self.sd
+        return -0.5 * float(z @ z), -z / self.sd
+
+
+class Maximum(NamedTuple):
+    """Where a maximiser ended."""
+
+    argument: Float[ndarray, " p"]
+    value: float
+    steps: int
+    failures: int
+
+
+def maximise_with_prior(
+    objective: Objective, start: Float[ndarray, " p"], prior: GaussianPrior, *, steps: int, tolerance: float
+) -> Maximum:
+    """L-BFGS-B on objective + log prior; a failed factorisation counts as a very poor value, not as an error.
+
+    Stops when a step gains less than `tolerance` (in nats).
+    """
+    worst = 1.0
+    failures = 0
+
+    def negative(z: Float[ndarray, " p"]) -> tuple[float, Float[ndarray, " p"]]:
+        nonlocal worst, failures
+        theta = prior.mean + prior.sd * z
+        try:
+            value, gradient = objective(theta)
+        except NotPositiveDefinite:
+            value, gradient = np.nan, np.zeros_like(z)
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            failures += 1
+            return 10 * worst, np.zeros_like(z)
+        log_prior, prior_gradient = prior.log_density_and_gradient(theta)
+        worst = max(worst, abs(value + log_prior))
+        return -(value + log_prior), -(gradient + prior_gradient) * prior.sd
+
+    z0 = (np.clip(start, prior.lower, prior.upper) - prior.mean) / prior.sd
+    limits = Bounds((prior.lower - prior.mean) / prior.sd, (prior.upper - prior.mean) / prior.sd)
+    scale = max(1.0, abs(negative(z0)[0]))
+    options = {"maxiter": steps, "ftol": tolerance / scale, "gtol": 1e-6 * scale, "maxcor": 20}
+    found = minimize(negative, z0, jac=True, method="L-BFGS-B", bounds=limits, options=options)
+    return Maximum(prior.mean + prior.sd * found.x, -float(found.fun), int(found.nit), failures)
+
+
+def maximise(objective: Objective, start: Float[ndarray, " p"], *, steps: int, tolerance: float) -> Maximum:
+    """Plain L-BFGS; stops when a step gains less than `tolerance`."""
+
+    def negative(theta: Float[ndarray, " p"]) -> tuple[float, Float[ndarray, " p"]]:
+        value, gradient = objective(theta)
+        return -value, -gradient
+
+    scale = max(1.0, abs(negative(start)[0]))
+    options = {"maxiter": steps, "ftol": tolerance / scale, "gtol": 0.0, "maxcor": 30, "maxfun": 4 * steps}
+    found = minimize(negative, start, jac=True, method="L-BFGS-B", options=options)
+    return Maximum(found.x, -float(found.fun), int(found.nit), 0)
+
+
+def adam(
+    objective: Objective, start: Float[ndarray, " p"], *, steps: int, rate: float, final_rate: float | None = None
+) -> Maximum:
+    """Adam ascent on a stochastic objective, its rate falling geometrically; returns the average of the last fifth."""
+    theta, first, second = start.copy(), np.zeros_like(start), np.zeros_like(start)
+    tail, tail_from = np.zeros_like(start), steps - max(1, steps // 5)
+    decay = 1.0 if final_rate is None else (final_rate / rate) ** (1.0 / max(1, steps - 1))
+    value = np.nan
+    for t in range(steps):
+        value, gradient = objective(theta)
+        first = 0.9 * first + 0.1 * gradient
+        second = 0.999 * second + 0.001 * gradient**2
+        step = first / (1 - 0.9 ** (t + 1)) / (np.sqrt(second / (1 - 0.999 ** (t + 1))) + 1e-8)
+        theta = theta + rate * decay**t * step
+        if t >= tail_from:
+            tail += theta
+    return Maximum(tail / (steps - tail_from), float(value), steps, 0)

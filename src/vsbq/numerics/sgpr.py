@@ -1,0 +1,237 @@
+"""Sparse Gaussian process regression with per-point noise: bound, gradient and prediction (Supplement A.1 to A.3).
+
+Notation of the paper: X training points, Z inducing points, S = diag(s²) noise variances, L Lᵀ = K_ZZ,
+U = L⁻¹ K_ZX S^(−1/2), V = I + U Uᵀ, c = L_V⁻¹ U ȳ with ȳ = S^(−1/2) (y − m(X)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import blas
+
+from vsbq._typing import Float, ndarray
+from vsbq.numerics import linalg
+from vsbq.numerics.kernel import Hyperparameters, kernel, left_vectors, mean, mean_gradient, right_vectors
+
+#: Columns of K_ZX that are worked on at a time, so that a block of some hundred rows stays in the cache.
+CHUNK = 1024
+
+
+class Factors(NamedTuple):
+    """What prediction and quadrature need of a fitted sparse GP."""
+
+    inducing: Float[ndarray, "m d"]
+    chol_kernel: Float[ndarray, "m m"]  # L
+    chol_v: Float[ndarray, "m m"]  # L_V
+    weights: Float[ndarray, " m"]  # K_ZZ⁻¹ (m_u − m(Z)) = L⁻ᵀ L_V⁻ᵀ c
+    jitter: float  # relative to σ_f²
+
+
+class Statistics(NamedTuple):
+    """Sums over the training points: all that the posterior of the inducing variables needs."""
+
+    gram: Float[ndarray, "m m"]  # U Uᵀ (lower triangle valid)
+    projection: Float[ndarray, " m"]  # U ȳ
+    residual_square: float  # ȳᵀ ȳ
+    log_noise: float  # Σ log s²
+    trace: float  # Tr K_XX S⁻¹
+
+
+class Workspace:
+    """Two m×n buffers that a run of `bound_and_gradient` calls shares: fresh pages cost more than the arithmetic."""
+
+    def __init__(self, m: int, n: int) -> None:
+        self.kernel = np.empty((m, n), order="F")
+        self.u = np.empty((m, n), order="F")
+
+
+def _chunks(n: int) -> Iterator[slice]:
+    for start in range(0, n, CHUNK):
+        yield slice(start, min(start + CHUNK, n))
+
+
+def _scaled_kernel_block(
+    left: Float[ndarray, "m e"], right: Float[ndarray, "b e"], out: Float[ndarray, "m b"] | None = None
+) -> Float[ndarray, "m b"]:
+    """A block of K_ZX S^(−1/2) in Fortran order."""
+    block = blas.dgemm(1.0, left.T, right.T, trans_a=1) if out is None else out
+    if out is not None:
+        np.matmul(right, left.T, out=out.T)
+    return np.exp(block, out=block)  # type: ignore[no-any-return]
+
+
+def factorise_inducing(
+    hyp: Hyperparameters, inducing: Float[ndarray, "m d"], first_jitter: float = linalg.FIRST_JITTER
+) -> tuple[Float[ndarray, "m m"], float]:
+    """L with L Lᵀ = K_ZZ + jitter σ_f² I, and the jitter."""
+    return linalg.jittered_cholesky(kernel(inducing, inducing, hyp), hyp.output_variance, first_jitter)
+
+
+def statistics(
+    hyp: Hyperparameters,
+    inducing: Float[ndarray, "m d"],
+    chol_kernel: Float[ndarray, "m m"],
+    points: Float[ndarray, "n d"],
+    values: Float[ndarray, " n"],
+    noise_variance: Float[ndarray, " n"],
+) -> Statistics:
+    """One pass over the training points in chunks; memory does not grow with n."""
+    m = len(inducing)
+    noise_sd = np.sqrt(noise_variance)
+    scaled = (values - mean(points, hyp)) / noise_sd
+    left = left_vectors(inducing, hyp)
+    right = right_vectors(points, hyp, np.log(noise_sd))
+    gram = np.zeros((m, m), order="F")
+    projection = np.zeros(m)
+    for rows in _chunks(len(points)):
+        block = _scaled_kernel_block(left, right[rows])
+        linalg.solve_lower_in_place(chol_kernel, block)
+        gram = blas.dsyrk(1.0, block, beta=1.0, c=gram, lower=1, overwrite_c=1)
+        projection += block @ scaled[rows]
+    trace = hyp.output_variance * float((1.0 / noise_variance).sum())
+    return Statistics(gram, projection, float(scaled @ scaled), float(np.log(noise_variance).sum()), trace)
+
+
+def posterior_factors(
+    inducing: Float[ndarray, "m d"], chol_kernel: Float[ndarray, "m m"], jitter: float, stats: Statistics
+) -> Factors:
+    """The optimal q(u) of Eqs. 12 and 13, in the stable form of Supplement A.3.
+
+    With a non-zero mean the supplement's three terms in m(Z) cancel: it is the zero-mean formula for f − m.
+    """
+    chol_v = linalg.cholesky(linalg.mirror_lower(stats.gram) + np.eye(len(inducing)))
+    c = linalg.solve_lower(chol_v, stats.projection)
+    weights = linalg.solve_lower(chol_kernel, linalg.solve_lower(chol_v, c, transpose=True), transpose=True)
+    return Factors(inducing, chol_kernel, chol_v, weights, jitter)
+
+
+def bound_value(stats: Statistics, chol_v: Float[ndarray, "m m"], n: int) -> float:
+    """GP-ELBO (Eq. 19, Supplement A.2); the supplement prints −½cᵀc, the sign that follows from its own lines is +."""
+    c = linalg.solve_lower(chol_v, stats.projection)
+    fit = -0.5 * (n * np.log(2 * np.pi) + linalg.log_determinant(chol_v) + stats.log_noise + stats.residual_square)
+    return float(fit + 0.5 * c @ c - 0.5 * stats.trace + 0.5 * np.trace(stats.gram))
+
+
+def bound_and_gradient(
+    theta: Float[ndarray, " p"],
+    inducing: Float[ndarray, "m d"],
+    points: Float[ndarray, "n d"],
+    values: Float[ndarray, " n"],
+    noise_variance: Float[ndarray, " n"],
+    workspace: Workspace | None = None,
+) -> tuple[float, Float[ndarray, " p"]]:
+    """GP-ELBO and its gradient with respect to the packed hyperparameters, about 4·n·m² flops.
+
+    Raises `NotPositiveDefinite` where K_ZZ cannot be factorised with any allowed jitter.
+    """
+    hyp = Hyperparameters.unpack(theta)
+    n, m = len(points), len(inducing)
+    kernel_zz = kernel(inducing, inducing, hyp)
+    chol, jitter = linalg.jittered_cholesky(kernel_zz, hyp.output_variance)
+    noise_sd = np.sqrt(noise_variance)
+    scaled = (values - mean(points, hyp)) / noise_sd  # ȳ
+    left, right = left_vectors(inducing, hyp), right_vectors(points, hyp, np.log(noise_sd))
+
+    gram, projection = np.zeros((m, m), order="F"), np.zeros(m)
+    workspace = workspace or Workspace(m, n)
+    ks, u = workspace.kernel, workspace.u  # K_ZX S^(−1/2) and U
+    for rows in _chunks(n):
+        _scaled_kernel_block(left, right[rows], out=ks[:, rows])
+        u[:, rows] = ks[:, rows]
+        linalg.solve_lower_in_place(chol, u[:, rows])
+        gram = blas.dsyrk(1.0, u[:, rows], beta=1.0, c=gram, lower=1, overwrite_c=1)
+        projection += u[:, rows] @ scaled[rows]
+    trace = hyp.output_variance * float((1.0 / noise_variance).sum())
+    stats = Statistics(gram, projection, float(scaled @ scaled), float(np.log(noise_variance).sum()), trace)
+    v = linalg.mirror_lower(gram) + np.eye(m)
+    chol_v = linalg.cholesky(v)
+    value = bound_value(stats, chol_v, n)
+
+    # ∂/∂U = P U + β rᵀ with P = I − V⁻¹, β = V⁻¹ U ȳ, r = ȳ − Uᵀβ; and (∂/∂U) Uᵀ = V − 2I + V⁻¹ + ββᵀ.
+    v_inverse = linalg.inverse_from_cholesky(chol_v)
+    beta = v_inverse @ projection
+    lifted = linalg.solve_lower(chol, np.asfortranarray(np.eye(m) - v_inverse), transpose=True)  # L⁻ᵀ P
+    lifted_beta = linalg.solve_lower(chol, beta, transpose=True)
+    features = np.column_stack([np.ones(n), points, points * points])
+    moments = np.zeros((m, features.shape[1]))  # Σ_n W_mn (1, x_n, x_n²) with W = (∂/∂K_ZX) ∘ K_ZX
+    residual = np.empty(n)
+    for rows in _chunks(n):
+        residual[rows] = scaled[rows] - beta @ u[:, rows]
+        product = blas.dgemm(1.0, lifted, u[:, rows])
+        product *= ks[:, rows]
+        moments += product @ features[rows]
+        moments += lifted_beta[:, None] * (ks[:, rows] @ (residual[rows, None] * features[rows]))
+    t = v - 2 * np.eye(m) + v_inverse + np.outer(beta, beta)
+    half = linalg.solve_lower(chol, np.asfortranarray(t), transpose=True)
+    grad_zz = -0.5 * linalg.solve_lower(chol, np.asfortranarray(half.T), transpose=True)
+    return value, _gradient(hyp, inducing, points, moments, (grad_zz, kernel_zz, jitter), trace, residual / noise_sd)
+
+
+def _gradient(
+    hyp: Hyperparameters,
+    inducing: Float[ndarray, "m d"],
+    points: Float[ndarray, "n d"],
+    moments: Float[ndarray, "m f"],
+    zz: tuple[Float[ndarray, "m m"], Float[ndarray, "m m"], float],
+    trace: float,
+    upstream_mean: Float[ndarray, " n"],
+) -> Float[ndarray, " p"]:
+    """Chain rule from the kernel matrices and the mean to the packed hyperparameters."""
+    d = inducing.shape[1]
+    grad_zz, kernel_zz, jitter = zz
+    w = grad_zz * kernel_zz
+    row = w.sum(axis=1)
+    squares = inducing**2
+    count, first, second = moments[:, 0], moments[:, 1 : d + 1], moments[:, d + 1 :]
+    cross = count @ squares - 2 * np.einsum("md,md->d", inducing, first) + second.sum(axis=0)
+    within = 2 * row @ squares - 2 * np.einsum("md,md->d", inducing, w @ inducing)
+    to_scales = (cross + within) * np.exp(-2 * hyp.log_scales)
+    to_output = 2 * (count.sum() + row.sum() + jitter * hyp.output_variance * np.trace(grad_zz)) - trace
+    to_top, to_location, to_widths = mean_gradient(points, hyp, upstream_mean)
+    return np.concatenate([to_scales, [to_output, to_top], to_location, to_widths])
+
+
+def fit_factors(
+    hyp: Hyperparameters,
+    inducing: Float[ndarray, "m d"],
+    points: Float[ndarray, "n d"],
+    values: Float[ndarray, " n"],
+    noise_variance: Float[ndarray, " n"],
+) -> tuple[Factors, float]:
+    """The sparse posterior at fixed hyperparameters, and its GP-ELBO."""
+    chol, jitter = factorise_inducing(hyp, inducing)
+    stats = statistics(hyp, inducing, chol, points, values, noise_variance)
+    factors = posterior_factors(inducing, chol, jitter, stats)
+    return factors, bound_value(stats, factors.chol_v, len(points))
+
+
+def predict_mean(hyp: Hyperparameters, factors: Factors, x: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+    """Posterior mean, Eq. 17."""
+    out = mean(x, hyp)
+    for rows in _chunks(len(x)):
+        out[rows] += factors.weights @ kernel(factors.inducing, x[rows], hyp)
+    return out
+
+
+def predict_variance(hyp: Hyperparameters, factors: Factors, x: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+    """Posterior variance of the latent log density, the diagonal of Eq. 18."""
+    out = np.empty(len(x))
+    for rows in _chunks(len(x)):
+        prior = linalg.solve_lower(factors.chol_kernel, kernel(factors.inducing, x[rows], hyp))
+        post = linalg.solve_lower(factors.chol_v, prior)
+        out[rows] = hyp.output_variance - np.einsum("mn,mn->n", prior, prior) + np.einsum("mn,mn->n", post, post)
+    return np.maximum(out, 0.0)
+
+
+def predict_covariance(
+    hyp: Hyperparameters, factors: Factors, a: Float[ndarray, "n d"], b: Float[ndarray, "k d"]
+) -> Float[ndarray, "n k"]:
+    """Posterior covariance between two sets of points, Eq. 18."""
+    prior_a = linalg.solve_lower(factors.chol_kernel, kernel(factors.inducing, a, hyp))
+    prior_b = linalg.solve_lower(factors.chol_kernel, kernel(factors.inducing, b, hyp))
+    post_a = linalg.solve_lower(factors.chol_v, prior_a)
+    post_b = linalg.solve_lower(factors.chol_v, prior_b)
+    return kernel(a, b, hyp) - prior_a.T @ prior_b + post_a.T @ post_b

@@ -1,0 +1,224 @@
+"""Step 2: a sparse Gaussian process of the log density, with noise shaping."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from vsbq._typing import Float, Int, ndarray
+from vsbq.errors import FitError
+from vsbq.numerics import exact, sgpr
+from vsbq.numerics.inducing import greedy_inducing
+from vsbq.numerics.kernel import Hyperparameters
+from vsbq.numerics.linalg import NotPositiveDefinite
+from vsbq.numerics.optimise import GaussianPrior, maximise_with_prior
+from vsbq.numerics.shaping import contour_depth, shaping_sd
+from vsbq.numerics.subset import stratified_rows
+from vsbq.progress import Progress, logger
+from vsbq.transform import InferenceSpace
+from vsbq.trim import TrainingSet
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shaping:
+    """Noise shaping (Eq. 21): low-density points count less. `depth` is the threshold θ_σ in contours of a normal."""
+
+    depth: float = 10.0
+    sd_min: float = 1e-3**0.5
+    sd_med: float = 1.0
+    slope: float = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseGP:
+    """How the surrogate is fitted. Counts "per dimension" are multiplied by D."""
+
+    shaping: Shaping = field(default_factory=Shaping)
+    nugget: float = 1e-5  # variance of a noise-free evaluation
+    inducing_per_dimension: int = 100
+    exact_points: int = 400  # subset on which an exact GP gives the first hyperparameters
+    learning_points_per_dimension: int | None = 600  # None: hyperparameters are learnt on all evaluations
+    learning_inducing_per_dimension: int | None = 50  # None: as many as in the end
+    rounds: int = 6  # of inducing points and hyperparameters in turn
+    gain: float = 1.0  # nats of GP-ELBO that a round has to bring for another one
+    tolerable_miss: float = 0.1  # nats by which high-density evaluations may be missed beyond their noise
+    most_inducing_per_dimension: int = 250
+
+
+class Prediction(NamedTuple):
+    """Mean and standard deviation of the log density."""
+
+    mean: Float[ndarray, " n"]
+    sd: Float[ndarray, " n"]
+
+
+class SurrogateFit(NamedTuple):
+    """How the surrogate came about, for the report."""
+
+    bound: float
+    bounds_by_round: tuple[float, ...]
+    inducing: int
+    jitter: float
+    miss: float  # root mean square residual of the high-density evaluations beyond their noise, nats
+    failures: int  # factorisations that failed and were stepped over
+
+
+@dataclass(frozen=True, eq=False)
+class Surrogate:
+    """The sparse GP posterior of the log density; `predict` speaks the user's space, the rest inference space."""
+
+    space: InferenceSpace
+    hyp: Hyperparameters
+    factors: sgpr.Factors
+    offset: float
+
+    def predict(self, x: Float[ndarray, "n d"]) -> Prediction:
+        """Log density at points of the user's space: mean and sd of the surrogate."""
+        u = self.space.forward(np.atleast_2d(np.asarray(x, dtype=np.float64)))
+        mean = sgpr.predict_mean(self.hyp, self.factors, u) - self.space.log_jacobian(u) + self.offset
+        return Prediction(mean, np.sqrt(sgpr.predict_variance(self.hyp, self.factors, u)))
+
+    def mean(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+        """Posterior mean in inference space, relative to `offset`."""
+        return sgpr.predict_mean(self.hyp, self.factors, u)
+
+
+def total_noise_variance(training: TrainingSet, settings: SparseGP) -> Float[ndarray, " n"]:
+    """σ²_tot = σ²_obs (at least the nugget) + σ²_shape."""
+    shape = settings.shaping
+    below = training.values.max() - training.values
+    shaping = shaping_sd(
+        below, contour_depth(shape.depth, training.dimension), shape.sd_min, shape.sd_med, shape.slope
+    )
+    return np.maximum(training.noise_sd**2, settings.nugget) + shaping**2
+
+
+class _Data(NamedTuple):
+    """Arrays of a regression: inference points, values, noise variances."""
+
+    points: Float[ndarray, "n d"]
+    values: Float[ndarray, " n"]
+    noise: Float[ndarray, " n"]
+
+    def take(self, rows: Int[ndarray, " k"]) -> _Data:
+        return _Data(self.points[rows], self.values[rows], self.noise[rows])
+
+
+def fit_surrogate(
+    training: TrainingSet, settings: SparseGP, rng: np.random.Generator, progress: Progress
+) -> tuple[Surrogate, SurrogateFit]:
+    """Hyperparameters from subsets, inducing points from all evaluations, more of both while the fit is poor."""
+    data = _Data(training.points, training.values, total_noise_variance(training, settings))
+    d = training.dimension
+    prior, start = weak_prior(data)
+    theta = _learn_exact(data, settings, prior, start, rng)
+    count = settings.inducing_per_dimension * d
+    while True:
+        theta, history, failures = _learn_sparse(data, settings, prior, theta, count, rng, progress)
+        hyp = Hyperparameters.unpack(theta)
+        rows = greedy_inducing(hyp, data.points, data.noise, min(count, len(data.points)))
+        try:
+            factors, bound = sgpr.fit_factors(hyp, data.points[rows], *data)
+        except NotPositiveDefinite as error:
+            raise FitError(
+                "The kernel matrix of the surrogate cannot be factorised. Check the evaluations for parameters that "
+                "move together or values that jump; vsbq.audit(evaluations) lists what looks odd."
+            ) from error
+        miss = high_density_miss(training, hyp, factors)
+        logger.info("surrogate: %d inducing points, bound %.1f, miss %.3f nats", len(rows), bound, miss)
+        enough = miss <= settings.tolerable_miss or len(rows) < count or len(rows) >= len(data.points)
+        if enough or 2 * count > settings.most_inducing_per_dimension * d:
+            break
+        count *= 2
+    surrogate = Surrogate(training.space, hyp, factors, training.offset)
+    return surrogate, SurrogateFit(bound, tuple(history), len(rows), factors.jitter, miss, failures)
+
+
+def high_density_miss(training: TrainingSet, hyp: Hyperparameters, factors: sgpr.Factors) -> float:
+    """Root mean square residual of the evaluations within three sigma of the top, less what their noise explains."""
+    near = training.values >= training.values.max() - contour_depth(3.0, training.dimension)
+    residual = training.values[near] - sgpr.predict_mean(hyp, factors, training.points[near])
+    excess = np.mean(residual**2) - np.mean(training.noise_sd[near] ** 2)
+    # With noise, the mean square itself fluctuates; only what is beyond two standard errors counts as a miss.
+    error = np.sqrt(2 * np.mean(training.noise_sd[near] ** 4) / max(1, int(near.sum())))
+    return float(np.sqrt(max(excess - 2 * error, 0.0)))
+
+
+def weak_prior(data: _Data) -> tuple[GaussianPrior, Float[ndarray, " p"]]:
+    """Weakly informative priors, limits and a starting point, all from the spread of the better half of the points."""
+    better = data.values >= np.median(data.values)
+    points = data.points[better]
+    spread = np.maximum(points.std(axis=0), 1e-3 * np.ptp(data.points, axis=0))
+    reach = np.ptp(data.points, axis=0)
+    rise = max(float(data.values[better].std()), 1e-2)
+    depth = float(np.ptp(data.values))
+    top = float(data.values.max())
+    centre = points.mean(axis=0)
+    low, high = data.points.min(axis=0), data.points.max(axis=0)
+    one = np.ones_like(spread)
+    start = Hyperparameters(np.log(spread), np.log(rise), top, centre, np.log(spread))
+    prior = GaussianPrior(
+        mean=start.pack(),
+        sd=Hyperparameters(1.5 * one, 2.0, 3 * rise + 1.0, 2 * spread, 1.5 * one).pack(),
+        lower=Hyperparameters(
+            np.log(1e-3 * spread), np.log(1e-3), top - depth, low - reach, np.log(1e-2 * spread)
+        ).pack(),
+        upper=Hyperparameters(
+            np.log(30 * reach), np.log(1e3 * (depth + 1.0)), top + 10 * depth + 10, high + reach, np.log(1e3 * reach)
+        ).pack(),
+    )
+    return prior, start.pack()
+
+
+def _learn_exact(
+    data: _Data, settings: SparseGP, prior: GaussianPrior, start: Float[ndarray, " p"], rng: np.random.Generator
+) -> Float[ndarray, " p"]:
+    """Hyperparameters of an exact GP on a stratified subset."""
+    subset = data.take(stratified_rows(data.points, data.values, settings.exact_points, rng))
+    found = maximise_with_prior(
+        lambda theta: exact.evidence_and_gradient(theta, *subset), start, prior, steps=100, tolerance=1e-2
+    )
+    logger.info("exact GP on %d points: %d steps, evidence %.1f", len(subset.points), found.steps, found.value)
+    return found.argument
+
+
+def _learn_sparse(
+    data: _Data,
+    settings: SparseGP,
+    prior: GaussianPrior,
+    theta: Float[ndarray, " p"],
+    count: int,
+    rng: np.random.Generator,
+    progress: Progress,
+) -> tuple[Float[ndarray, " p"], list[float], int]:
+    """Greedy inducing points and hyperparameters in turn, until the GP-ELBO no longer improves."""
+    d = data.points.shape[1]
+    if settings.learning_points_per_dimension is not None:
+        size = settings.learning_points_per_dimension * d * count // (settings.inducing_per_dimension * d)
+        data = data.take(stratified_rows(data.points, data.values, size, rng))
+    if settings.learning_inducing_per_dimension is not None:
+        count = settings.learning_inducing_per_dimension * count // settings.inducing_per_dimension
+    count = min(count, len(data.points))
+    workspace = sgpr.Workspace(count, len(data.points))
+    history: list[float] = []
+    failures = 0
+    for round_number in range(settings.rounds):
+        rows = greedy_inducing(Hyperparameters.unpack(theta), data.points, data.noise, count)
+        inducing = data.points[rows]
+        space = workspace if len(rows) == count else None
+        found = maximise_with_prior(
+            lambda t, z=inducing, w=space: sgpr.bound_and_gradient(t, z, *data, workspace=w),  # type: ignore[misc]
+            theta,
+            prior,
+            steps=60,
+            tolerance=0.1,
+        )
+        theta, failures = found.argument, failures + found.failures
+        history.append(found.value)
+        progress.say(f"surrogate: round {round_number + 1}, bound {found.value:.1f}")
+        logger.info("round %d: %d steps, bound %.1f", round_number + 1, found.steps, found.value)
+        if len(history) > 1 and history[-1] - history[-2] < settings.gain:
+            break
+    return theta, history, failures

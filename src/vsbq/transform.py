@@ -1,0 +1,132 @@
+"""The user's space and the unbounded inference space, with the log-Jacobian between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from vsbq._typing import Float, ndarray
+from vsbq.bounds import Bounds
+from vsbq.evaluations import Evaluations
+from vsbq.numerics.shaping import contour_depth
+
+#: Points this close to a bound (as a share of the box, or of the typical distance from a one-sided bound) are moved
+#: inwards to it, so that their inference coordinates stay finite; how many were moved is reported.
+EDGE_TWO_SIDED = 1e-9
+EDGE_ONE_SIDED = 1e-6
+
+#: The box that standardises the coordinates spans the evaluations down to this contour of a normal.
+INFERRED_BOX_SIGMA = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class InferenceSpace:
+    """Probit for two-sided bounds, log for one-sided, identity for none; then (v − centre) / scale."""
+
+    bounds: Bounds
+    edge: Float[ndarray, " d"]
+    centre: Float[ndarray, " d"]
+    scale: Float[ndarray, " d"]
+
+    def forward(self, points: Float[ndarray, "n d"]) -> Float[ndarray, "n d"]:
+        """Coordinates in inference space."""
+        return (_unbound(points, self.bounds, self.edge) - self.centre) / self.scale
+
+    def inverse(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "n d"]:
+        """Coordinates in the user's space, never outside the bounds."""
+        return _rebound(u * self.scale + self.centre, self.bounds)
+
+    def log_jacobian(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+        """log |dx/du|: added to a log density of the user's space, it gives that of inference space."""
+        return _log_slope(u * self.scale + self.centre, self.bounds).sum(axis=1) + float(np.log(self.scale).sum())
+
+    def at_edge(self, points: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+        """Which points `forward` moves off a bound."""
+        low, high = points - self.bounds.lower, self.bounds.upper - points
+        return (np.minimum(low, high) < self.edge).any(axis=1)
+
+
+def infer_space(evaluations: Evaluations) -> InferenceSpace:
+    """The inference space of some evaluations, standardised by the plausible box or by the high-density points."""
+    bounds = evaluations.bounds
+    edge = _edges(evaluations)
+    if evaluations.plausible_bounds is not None:
+        box = np.stack([evaluations.plausible_bounds.lower, evaluations.plausible_bounds.upper])
+        low, high = _unbound(box, bounds, edge)
+    else:
+        low, high = _high_density_box(evaluations, edge)
+    return InferenceSpace(bounds, edge, (low + high) / 2, (high - low) / 2)
+
+
+def _edges(evaluations: Evaluations) -> Float[ndarray, " d"]:
+    bounds = evaluations.bounds
+    one_sided = np.isfinite(bounds.lower) ^ np.isfinite(bounds.upper)
+    width = bounds.upper - bounds.lower
+    edge = np.where(np.isfinite(width), EDGE_TWO_SIDED * width, 0.0)
+    for i in np.flatnonzero(one_sided):
+        bound = bounds.lower[i] if np.isfinite(bounds.lower[i]) else bounds.upper[i]
+        distance = np.abs(evaluations.points[:, i] - bound)
+        edge[i] = EDGE_ONE_SIDED * np.median(distance[distance > 0])
+    return edge
+
+
+def _high_density_box(
+    evaluations: Evaluations, edge: Float[ndarray, " d"]
+) -> tuple[Float[ndarray, " d"], Float[ndarray, " d"]]:
+    v = _unbound(evaluations.points, evaluations.bounds, edge)
+    value = evaluations.log_density + _log_slope(v, evaluations.bounds).sum(axis=1)
+    below = value.max() - value
+    d = v.shape[1]
+    enough = np.partition(below, min(10 * d, len(below) - 1))[min(10 * d, len(below) - 1)]
+    near = v[below <= max(contour_depth(INFERRED_BOX_SIGMA, d), enough)]
+    low, high = near.min(axis=0), near.max(axis=0)
+    flat = high <= low
+    low[flat], high[flat] = v[:, flat].min(axis=0), v[:, flat].max(axis=0)
+    return low, high
+
+
+def _unbound(
+    points: Float[ndarray, "n d"], bounds: Bounds, edge: Float[ndarray, " d"]
+) -> Float[ndarray, "n d"]:
+    v = np.array(points, dtype=np.float64)
+    for i, kind in enumerate(bounds.kind):
+        low = np.maximum(points[:, i] - bounds.lower[i], edge[i])
+        high = np.maximum(bounds.upper[i] - points[:, i], edge[i])
+        if kind == "both":
+            width = bounds.upper[i] - bounds.lower[i]
+            v[:, i] = np.where(low < high, ndtri(low / width), -ndtri(high / width))
+        elif kind == "lower":
+            v[:, i] = np.log(low)
+        elif kind == "upper":
+            v[:, i] = -np.log(high)
+    return v
+
+
+def _rebound(v: Float[ndarray, "n d"], bounds: Bounds) -> Float[ndarray, "n d"]:
+    x = np.array(v)
+    for i, kind in enumerate(bounds.kind):
+        lower, upper = bounds.lower[i], bounds.upper[i]
+        if kind == "both":
+            near_low, near_high = ndtr(v[:, i]), ndtr(-v[:, i])
+            width = upper - lower
+            x[:, i] = np.where(v[:, i] < 0, lower + width * near_low, upper - width * near_high)
+        elif kind == "lower":
+            x[:, i] = lower + np.exp(v[:, i])
+        elif kind == "upper":
+            x[:, i] = upper - np.exp(-v[:, i])
+    return np.clip(x, bounds.lower, bounds.upper)
+
+
+def _log_slope(v: Float[ndarray, "n d"], bounds: Bounds) -> Float[ndarray, "n d"]:
+    slope = np.zeros_like(v)
+    for i, kind in enumerate(bounds.kind):
+        if kind == "both":
+            width = bounds.upper[i] - bounds.lower[i]
+            slope[:, i] = np.log(width) - 0.5 * v[:, i] ** 2 - 0.5 * np.log(2 * np.pi)
+        elif kind == "lower":
+            slope[:, i] = v[:, i]
+        elif kind == "upper":
+            slope[:, i] = -v[:, i]
+    return slope

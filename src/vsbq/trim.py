@@ -1,0 +1,119 @@
+"""Step 1: from the user's evaluations to a training set in inference space, without the hopelessly low ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from vsbq._typing import Float, Int, ndarray
+from vsbq.errors import FitError
+from vsbq.evaluations import Evaluations
+from vsbq.numerics.shaping import contour_depth
+from vsbq.transform import InferenceSpace, infer_space
+
+#: Log densities, relative to the best, are taken on this grid: with it, adding a constant to all of them cannot change
+#: a single bit of what follows.
+GRID = 2.0**-20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trim:
+    """Drop evaluations that are surely more than `depth` standard deviations' worth of log density below the best."""
+
+    depth: float = 20.0
+    confidence: float = 1.96  # β of the lower and upper confidence bounds
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSet:
+    """Evaluations in inference space, in a canonical order; `values + offset` is the log density there."""
+
+    space: InferenceSpace
+    points: Float[ndarray, "n d"]
+    values: Float[ndarray, " n"]
+    noise_sd: Float[ndarray, " n"]
+    offset: float
+
+    @property
+    def dimension(self) -> int:
+        """Number of parameters."""
+        return int(self.points.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+
+class Trimmed(NamedTuple):
+    """What step 1 did, for the report."""
+
+    given: int
+    kept: int
+    trimmed: int
+    merged: int
+    zero_density: int
+    at_edge: int
+
+
+def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[TrainingSet, Trimmed]:
+    """Transform, merge duplicates, trim (Eq. 14), and put the rest in canonical order."""
+    space = infer_space(evaluations)
+    finite = np.isfinite(evaluations.log_density)
+    offset = float(evaluations.log_density[finite].max())
+    relative = np.round((evaluations.log_density - offset) / GRID) * GRID
+    sd = np.zeros(len(relative)) if evaluations.log_density_sd is None else evaluations.log_density_sd
+    order = np.lexsort((sd, relative, *evaluations.points.T[::-1]))
+    merged = _merge_duplicates(evaluations.points[order], relative[order], sd[order])
+    u = space.forward(merged.points)
+    values = merged.values + space.log_jacobian(u)
+    keep, values = _keep(values, merged.noise_sd, evaluations.dimension, settings)
+    if keep.sum() < evaluations.dimension + 2:
+        raise FitError(
+            f"Only {int(keep.sum())} evaluations are within reach of the best one; the others are more than "
+            f"{contour_depth(settings.depth, evaluations.dimension):.0f} nats below it. Add evaluations near the best "
+            "point, or check that the log density has no spike there."
+        )
+    info = Trimmed(
+        given=len(evaluations),
+        kept=int(keep.sum()),
+        trimmed=int((~keep).sum()),
+        merged=len(evaluations) - len(merged.points),
+        zero_density=int((~finite).sum()),
+        at_edge=int(space.at_edge(merged.points).sum()),
+    )
+    return TrainingSet(space, u[keep], values[keep], merged.noise_sd[keep], offset), info
+
+
+def _keep(
+    values: Float[ndarray, " n"], noise_sd: Float[ndarray, " n"], dimension: int, settings: Trim
+) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
+    """Which evaluations stay (Eq. 14); zero densities stay too, as values at the trimming depth."""
+    depth = contour_depth(settings.depth, dimension)
+    top = (values - settings.confidence * noise_sd).max()
+    zero = np.isneginf(values)
+    keep = top - (values + settings.confidence * noise_sd) <= depth
+    return keep | zero, np.where(zero, top - depth, values)
+
+
+class _Merged(NamedTuple):
+    points: Float[ndarray, "n d"]
+    values: Float[ndarray, " n"]
+    noise_sd: Float[ndarray, " n"]
+
+
+def _merge_duplicates(
+    points: Float[ndarray, "n d"], values: Float[ndarray, " n"], sd: Float[ndarray, " n"]
+) -> _Merged:
+    """Average equal rows (sorted) by inverse variance; exact evaluations win over noisy ones of the same point."""
+    new = np.concatenate([[True], (points[1:] != points[:-1]).any(axis=1)])
+    if new.all():
+        return _Merged(points, values, sd)
+    first: Int[ndarray, " g"] = np.flatnonzero(new)
+    group = np.cumsum(new) - 1
+    exact = np.bincount(group, weights=sd == 0) > 0
+    counted = np.where(exact[group], (sd == 0).astype(float), 1.0 / np.where(sd > 0, sd, 1.0) ** 2)
+    zero = np.bincount(group, weights=np.isneginf(values)) > 0
+    weight = np.bincount(group, weights=counted)
+    mean = np.bincount(group, weights=counted * np.where(np.isneginf(values), 0.0, values)) / weight
+    return _Merged(points[first], np.where(zero, -np.inf, mean), np.where(exact, 0.0, weight**-0.5))

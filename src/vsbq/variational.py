@@ -1,0 +1,238 @@
+"""Step 3: a mixture of Gaussians, fitted to the surrogate by maximising the ELBO with sparse Bayesian quadrature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from vsbq._typing import Float, ndarray
+from vsbq.numerics import quadrature
+from vsbq.numerics.families import Family, FullCovariance, SharedDiagonal, log_softmax
+from vsbq.numerics.em import effective_size, truncated_weights, weighted_em
+from vsbq.numerics.mixture import Mixture, MixtureGradient, entropy_and_gradient, log_pdf, sample, standard_draws
+from vsbq.numerics.optimise import adam, maximise
+from vsbq.numerics.shaping import contour_depth
+from vsbq.numerics.subset import cluster_centres
+from vsbq.progress import Progress, logger
+from vsbq.surrogate import Surrogate
+from vsbq.trim import TrainingSet
+
+#: τ of the soft bounds (Supplement C.1).
+SOFTNESS = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariationalMixture:
+    """How the mixture is fitted: ELBO ascent from each start (draws per component, L-BFGS steps), rounds of importance
+    weighting and EM (draws, EM steps), and ELBO ascent again."""
+
+    components: int = 30
+    family: type[FullCovariance] | type[SharedDiagonal] = FullCovariance
+    first: tuple[int, int] = (64, 30)  # for each start
+    adapt: tuple[tuple[int, int], ...] = ((10_000, 15), (20_000, 15), (30_000, 15), (50_000, 20), (50_000, 20))
+    then: tuple[tuple[int, int], ...] = ((1024, 30),)
+    polish: int = 0  # Adam steps with fresh draws
+    spread_depth: float = 2.5  # the wide start covers evaluations within this contour of the best
+    elbo_draws: int = 100_000
+
+
+class Elbo(NamedTuple):
+    """The evidence lower bound, the sd that the surrogate's own uncertainty gives it, and its Monte Carlo error."""
+
+    value: float
+    sd: float
+    monte_carlo_error: float
+
+
+class VariationalFit(NamedTuple):
+    """How the mixture came about, for the report."""
+
+    starts: tuple[tuple[str, float], ...]  # name of a start and its ELBO after the first schedule
+    components: int
+
+
+class SoftBox(NamedTuple):
+    """Limits of the means (the training points' range) and of the log scales of the components (Table C.1)."""
+
+    lower: Float[ndarray, " d"]
+    upper: Float[ndarray, " d"]
+
+    @classmethod
+    def around(cls, points: Float[ndarray, "n d"]) -> SoftBox:
+        """The box of the training points."""
+        return cls(points.min(axis=0), points.max(axis=0))
+
+    def penalty_and_gradient(self, mixture: Mixture) -> tuple[float, MixtureGradient]:
+        """Squared distance outside the limits, in units of τ times their width, halved; zero inside."""
+        width = self.upper - self.lower
+        variance = np.einsum("kij,kij->ki", mixture.trils, mixture.trils)
+        log_scale = 0.5 * np.log(variance)
+        out_mean = _outside(mixture.means, self.lower, self.upper) / (SOFTNESS * width)
+        span = np.log(1e6)
+        out_scale = _outside(log_scale, np.log(1e-6 * width), np.log(width)) / (SOFTNESS * span)
+        value = 0.5 * float((out_mean**2).sum() + (out_scale**2).sum())
+        to_scale = out_scale / (SOFTNESS * span) / variance
+        gradient = MixtureGradient(
+            np.zeros(len(variance)), out_mean / (SOFTNESS * width), to_scale[:, :, None] * mixture.trils
+        )
+        return value, gradient
+
+
+def _outside(
+    x: Float[ndarray, "k d"], lower: Float[ndarray, " d"], upper: Float[ndarray, " d"]
+) -> Float[ndarray, "k d"]:
+    """Signed distance to the box: negative below, positive above, zero inside."""
+    return np.minimum(x - lower, 0.0) + np.maximum(x - upper, 0.0)
+
+
+def elbo_and_gradient(
+    free: Float[ndarray, " p"],
+    family: Family,
+    surrogate: Surrogate,
+    box: SoftBox,
+    draws: Float[ndarray, "k s d"],
+) -> tuple[float, Float[ndarray, " p"]]:
+    """Penalised surrogate ELBO (Eq. 9) on fixed draws, and its gradient in the family's free parameters."""
+    mixture = family.mixture(free)
+    expected, g = quadrature.expected_and_gradient(mixture, surrogate.hyp, surrogate.factors)
+    entropy, h = entropy_and_gradient(mixture, draws)
+    penalty, p = box.penalty_and_gradient(mixture)
+    total = MixtureGradient(g.weights + h.weights, g.means + h.means - p.means, g.trils + h.trils - p.trils)
+    return expected + entropy - penalty, family.pull_back(free, total)
+
+
+def fit_mixture(
+    surrogate: Surrogate,
+    training: TrainingSet,
+    settings: VariationalMixture,
+    rng: np.random.Generator,
+    progress: Progress,
+) -> tuple[Mixture, Elbo, VariationalFit]:
+    """Both starts for a while, the better one to the end; the ELBO from fresh draws."""
+    box = SoftBox.around(training.points)
+    tried: list[tuple[float, str, Mixture]] = []
+    for name, start in starts(training, settings, rng).items():
+        progress.say(f"mixture: start {name}")
+        mixture = _ascend(start, settings, settings.first, surrogate, box, rng)
+        tried.append((elbo(mixture, surrogate, rng, 20_000).value, name, mixture))
+        logger.info("start %s: ELBO %.4f", name, tried[-1][0] + surrogate.offset)
+    if settings.adapt:
+        mixture = _adapt(_pool([m for _, _, m in tried]), settings, surrogate, box, rng)
+    else:
+        mixture = max(tried, key=lambda t: t[0])[2]
+    for schedule in settings.then:
+        progress.say(f"mixture: {schedule[0]} draws a component")
+        mixture = _ascend(mixture, settings, schedule, surrogate, box, rng)
+    if settings.polish:
+        mixture = _polish(mixture, settings, surrogate, box, rng)
+    final = elbo(mixture, surrogate, rng, settings.elbo_draws)
+    names = tuple((name, value + surrogate.offset) for value, name, _ in tried)
+    return mixture, final, VariationalFit(names, len(mixture.means))
+
+
+def _pool(mixtures: list[Mixture]) -> Mixture:
+    """All components of several mixtures, each mixture with the same share."""
+    log_weights = np.concatenate([m.log_weights for m in mixtures]) - np.log(len(mixtures))
+    return Mixture(log_weights, np.concatenate([m.means for m in mixtures]), np.concatenate([m.trils for m in mixtures]))
+
+
+def _adapt(
+    mixture: Mixture, settings: VariationalMixture, surrogate: Surrogate, box: SoftBox, rng: np.random.Generator
+) -> Mixture:
+    """Population Monte Carlo: draw, weight by the surrogate, EM; draws outside the training points' box count nothing."""
+    for draws, iterations in settings.adapt:
+        u = sample(mixture, draws, rng)
+        u = u[((u >= box.lower) & (u <= box.upper)).all(axis=1)]
+        weights = truncated_weights(surrogate.mean(u) - log_pdf(mixture, u))
+        mixture = weighted_em(mixture, u, weights, iterations, caution=5.0)
+        if len(mixture.means) > settings.components:
+            mixture = _heaviest(mixture, settings.components)
+        logger.info("%d draws: %d components, effective size %.3f", draws, len(mixture.means), effective_size(weights) / len(u))
+    return mixture
+
+
+def _heaviest(mixture: Mixture, count: int) -> Mixture:
+    """The components with the largest weights."""
+    keep = np.sort(np.argsort(-mixture.log_weights, kind="stable")[:count])
+    return Mixture(log_softmax(mixture.log_weights[keep]), mixture.means[keep], mixture.trils[keep])
+
+
+def _ascend(
+    mixture: Mixture,
+    settings: VariationalMixture,
+    schedule: tuple[int, int],
+    surrogate: Surrogate,
+    box: SoftBox,
+    rng: np.random.Generator,
+) -> Mixture:
+    """L-BFGS on fixed draws from a mixture as reference."""
+    per_component, steps = schedule
+    family = settings.family(mixture)
+    draws = standard_draws(len(mixture.means), per_component, mixture.means.shape[1], rng)
+    found = maximise(
+        lambda free: elbo_and_gradient(free, family, surrogate, box, draws), family.start(), steps=steps, tolerance=1e-5
+    )
+    logger.info("%d draws a component, %d steps: objective %.4f", per_component, found.steps, found.value)
+    return family.mixture(found.argument)
+
+
+def _polish(
+    mixture: Mixture, settings: VariationalMixture, surrogate: Surrogate, box: SoftBox, rng: np.random.Generator
+) -> Mixture:
+    """Adam with fresh draws at every step."""
+    family = settings.family(mixture)
+    k, d = mixture.means.shape
+
+    def objective(free: Float[ndarray, " p"]) -> tuple[float, Float[ndarray, " p"]]:
+        half = rng.standard_normal((k, 32, d))
+        return elbo_and_gradient(free, family, surrogate, box, np.concatenate([half, -half], axis=1))
+
+    return family.mixture(adam(objective, family.start(), steps=settings.polish, rate=0.01, final_rate=0.001).argument)
+
+
+def elbo(mixture: Mixture, surrogate: Surrogate, rng: np.random.Generator, draws: int) -> Elbo:
+    """The surrogate ELBO from fresh draws, in eight independent sets that give its Monte Carlo error."""
+    k, d = mixture.means.shape
+    per_component = max(32, draws // (8 * k))
+    entropies = [entropy_and_gradient(mixture, standard_draws(k, per_component, d, rng))[0] for _ in range(8)]
+    expected = quadrature.expected_and_gradient(mixture, surrogate.hyp, surrogate.factors)[0]
+    covariance = quadrature.integral_covariance(mixture, surrogate.hyp, surrogate.factors)
+    variance = float(mixture.weights @ covariance @ mixture.weights)
+    error = float(np.std(entropies, ddof=1) / np.sqrt(len(entropies)))
+    return Elbo(expected + float(np.mean(entropies)), float(np.sqrt(max(variance, 0.0))), error)
+
+
+def starts(training: TrainingSet, settings: VariationalMixture, rng: np.random.Generator) -> dict[str, Mixture]:
+    """The two starts: around the best points, and spread by K-means over the high-density points."""
+    k = settings.components
+    order = np.argsort(-training.values, kind="stable")
+    top = training.points[order[: max(training.dimension + 2, len(order) // 100)]]
+    near = training.points[training.values >= training.values.max() - contour_depth(1.0, training.dimension)]
+    near = near if len(near) > 2 * training.dimension else top
+    width = np.maximum(near.std(axis=0), 1e-3 * np.ptp(training.points, axis=0))
+    centres = top.mean(axis=0) + 0.1 * width * rng.standard_normal((k, training.dimension))
+    narrow = Mixture(np.full(k, -np.log(k)), centres, np.tile(np.diag(0.5 * width), (k, 1, 1)))
+    return {"best points": narrow, "high-density region": _spread_start(training, settings, rng)}
+
+
+def _spread_start(training: TrainingSet, settings: VariationalMixture, rng: np.random.Generator) -> Mixture:
+    """One component a K-means cluster, as wide as the cluster, weighted by the mass that its best point suggests."""
+    depth = contour_depth(settings.spread_depth, training.dimension)
+    near = training.values >= training.values.max() - depth
+    enough = min(len(training), 10 * settings.components)
+    if near.sum() < enough:
+        near = np.zeros(len(training), dtype=bool)
+        near[np.argsort(-training.values, kind="stable")[:enough]] = True
+    points, values = training.points[near], training.values[near]
+    centres, label = cluster_centres(points, settings.components, rng)
+    k, d = centres.shape
+    overall = np.maximum(points.std(axis=0), 1e-3 * np.ptp(training.points, axis=0))
+    count = np.bincount(label, minlength=k)
+    square = np.stack([np.bincount(label, weights=(points - centres[label])[:, i] ** 2, minlength=k) for i in range(d)])
+    prior = 2.0
+    scale = np.sqrt((square.T + prior * (overall / k ** (1 / d)) ** 2) / (count + prior)[:, None])
+    top = np.array([values[label == c].max() for c in range(k)])
+    logits = top + np.log(scale).sum(axis=1)
+    return Mixture(log_softmax(np.maximum(logits, logits.max() - 6.0)), centres, scale[:, :, None] * np.eye(d))

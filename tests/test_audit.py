@@ -1,0 +1,249 @@
+"""What the audit finds, and that the sign check is silent on good data and loud on negated traces."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vsbq.audit import Audit, Finding, audit, copied_column, duplicate_groups, looks_negated
+from vsbq.evaluations import Evaluations
+
+
+def gaussian(seed=0, n=600, d=2, **options):
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(n, d))
+    return Evaluations(points, -0.5 * np.sum(points**2, axis=1), **options)
+
+
+def with_values(ev, log_density, **options):
+    return Evaluations(ev.points, log_density, check_sign=False, **options)
+
+
+def topics(ev, severity="warning"):
+    return [finding.topic for finding in audit(ev).findings if finding.severity == severity]
+
+
+def message(ev, topic):
+    return next(f.message for f in reversed(audit(ev).findings) if f.topic == topic)
+
+
+def test_nothing_odd_gives_no_warning():
+    ev = gaussian()
+    found = audit(ev)
+    assert found.warnings == ()
+    assert "600 evaluations of 2 parameters ('x1' and 'x2')" in message(ev, "size")
+    assert "within 5.9 nats of the best" in message(ev, "top region")
+
+
+def test_the_block_is_readable():
+    found = Audit((Finding("info", "size", "There are 3."), Finding("warning", "sign", "Looks negated.")))
+    assert (
+        str(found)
+        == "Audit of the evaluations: 1 warning\n  info    size: There are 3.\n  warning sign: Looks negated."
+    )
+    assert str(Audit(())) == "Audit of the evaluations: no warnings"
+
+
+def test_few_evaluations():
+    assert topics(gaussian(n=199)) == ["size"]
+    assert "200 or more are advised. Add evaluations" in message(gaussian(n=199), "size")
+
+
+def test_many_parameters():
+    ev = gaussian(n=2200, d=21)
+    assert topics(ev) == ["dimension"]
+    assert "21 parameters are more than the 20" in message(ev, "dimension")
+
+
+def test_notes_of_the_input_are_passed_on():
+    ev = gaussian()
+    y = ev.log_density.copy()
+    y[3] = np.nan
+    noted = Evaluations(ev.points, y, nonfinite="drop")
+    assert message(noted, "input") == "Left out 1 row with NaN or inf (row 3)."
+
+
+def test_duplicates_are_counted():
+    ev = gaussian()
+    assert "duplicates" not in topics(ev, "info")
+    twice = ev + ev.take([1, 2, 3] * 20)
+    assert "60 evaluations repeat" in message(twice, "duplicates")
+    assert "counted once" in message(twice, "duplicates")
+
+
+@pytest.mark.parametrize(("share", "severity"), [(0.2, "info"), (0.6, "warning")])
+def test_share_of_zero_density(share, severity):
+    ev = gaussian()
+    y = np.where(np.arange(len(ev)) < share * len(ev), -np.inf, ev.log_density)
+    assert "zero density" in topics(with_values(ev, y), severity)
+    assert f"{share:.0%} of the log densities are -inf (rows 0, 1, 2, 3, 4 and" in message(
+        with_values(ev, y), "zero density"
+    )
+
+
+def test_huge_values():
+    ev = gaussian()
+    assert topics(with_values(ev, ev.log_density - 3e9)) == ["scale"]
+    assert "-3e+09" in message(with_values(ev, ev.log_density - 3e9), "scale")
+
+
+def test_values_that_stand_for_a_failure():
+    ev = gaussian()
+    y = np.where(np.arange(len(ev)) % 50 == 0, -1e10, ev.log_density)
+    assert topics(with_values(ev, y)) == ["stand-in value"]
+    assert "12 evaluations at different points share" in message(with_values(ev, y), "stand-in value")
+
+
+def test_noise_beyond_the_spread():
+    ev = gaussian()
+    assert topics(with_values(ev, ev.log_density, log_density_sd=0.1)) == []
+    assert topics(with_values(ev, ev.log_density, log_density_sd=5.0)) == ["noise"]
+    assert "not variances" in message(with_values(ev, ev.log_density, log_density_sd=5.0), "noise")
+
+
+def test_few_evaluations_in_the_top_region():
+    ev = gaussian()
+    steep = with_values(ev, 1000 * ev.log_density)
+    assert topics(steep) == ["top region"]
+    assert "20 or more are advised: add evaluations there" in message(steep, "top region")
+
+
+def test_points_on_a_bound():
+    ev = gaussian()
+    points = ev.points.copy()
+    points[[4, 8], [0, 1]] = [-9.0, 9.0 - 1e-9]
+    bounded = Evaluations(points, ev.log_density, bounds=[(-9, None), (-9, 9)])
+    assert "2 evaluations at a bound of 'x1' and 'x2' (rows 4 and 8)" in message(bounded, "bounds")
+    assert topics(bounded) == []
+
+
+def test_best_evaluations_that_pile_up_at_a_bound():
+    rng = np.random.default_rng(0)
+    points = np.column_stack([rng.uniform(0, 1, 2000) ** 4, rng.uniform(0, 1, 2000)])
+    bounds = {"a": (0, 1), "b": (0, 1)}
+    ev = Evaluations(points, -300 * points[:, 0], names=["a", "b"], bounds=bounds)
+    assert topics(ev) == ["pile-up"]
+    assert "hard bound of 'a'. Widen the bound" in message(ev, "pile-up")
+
+
+def test_an_audit_of_few_or_no_finite_rows_still_speaks():
+    ev = gaussian()
+    for rows in ([], [1]):
+        assert audit(ev.take(rows)).findings
+    nothing = with_values(ev, np.where(np.arange(len(ev)) < 100, -np.inf, ev.log_density)).take(np.arange(100))
+    assert "zero density" in topics(nothing)
+
+
+def test_negated_values_are_a_warning_here():
+    points, y = climb(gaussian_target(2, np.random.default_rng(0)), 2, np.random.default_rng(1))
+    negated = Evaluations(points, -y, check_sign=False)
+    assert "sign" in topics(negated)
+    assert "neg_log_density=" in message(negated, "sign")
+
+
+def test_duplicate_groups_point_to_the_first_row():
+    points = np.array([[1.0, 2.0], [0.0, 0.0], [1.0, 2.0], [1.0, 3.0], [-0.0, 0.0], [1.0, 2.0]])
+    np.testing.assert_array_equal(duplicate_groups(points), [0, 1, 0, 3, 1, 0])
+
+
+def test_copied_column_is_none_for_strong_but_real_correlation():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=2000)
+    near = x + 1e-4 * rng.normal(size=2000)
+    assert copied_column(np.column_stack([x, near])) is None
+    assert copied_column(np.column_stack([near, x, 5 - 3 * x])) == (1, 2)
+
+
+# The sign check: traces of a small evolution strategy, other designs, and targets with light and heavy tails
+
+
+def gaussian_target(d, rng):
+    mix, mean = rng.normal(size=(d, d)) + np.eye(d), 2 * rng.normal(size=d)
+    scale = np.exp(1.5 * rng.normal(size=d))
+    return lambda x: -0.5 * np.sum((((x - mean) / scale) @ mix.T) ** 2, axis=1)
+
+
+def rosenbrock_target(d, rng):
+    return lambda x: -10 * np.sum((x[:, 1:] - x[:, :-1] ** 2) ** 2, axis=1) - 0.1 * np.sum((1 - x) ** 2, axis=1)
+
+
+def bimodal_target(d, rng):
+    centre = 4 * rng.normal(size=d)
+    return lambda x: np.logaddexp(
+        -0.5 * np.sum((x - centre) ** 2, axis=1), -0.5 * np.sum((x + centre) ** 2, axis=1) - 1
+    )
+
+
+def cauchy_target(d, rng):
+    mean = 2 * rng.normal(size=d)
+    return lambda x: -np.sum(np.log1p((x - mean) ** 2), axis=1)
+
+
+def plateau_target(d, rng):
+    return lambda x: np.logaddexp(-0.5 * np.sum(x**2, axis=1), -30.0)
+
+
+TARGETS = [gaussian_target, rosenbrock_target, bimodal_target, cauchy_target, plateau_target]
+
+
+def climb(target, d, rng, *, n=None, step=2.0, start=6.0):
+    """A trace like that of CMA-ES: sample, move to the better half, adapt the covariance and the step."""
+    size, n = 6 + int(3 * np.log(d + 1)), n or 150 * d + 300
+    mean, cov, points, values = rng.uniform(-start, start, d), np.eye(d), [], []
+    while size * len(points) < n:
+        root = np.linalg.cholesky(cov + 1e-12 * np.trace(cov) * np.eye(d))
+        z = rng.normal(size=(size, d))
+        x = mean + step * z @ root.T
+        y = target(x)
+        best = np.argsort(-y)[: size // 2]
+        drift = z[best].mean(axis=0)
+        mean = mean + step * root @ drift
+        cov = 0.8 * cov + 0.2 * (z[best] @ root.T).T @ (z[best] @ root.T) / len(best)
+        step *= np.exp(0.4 * (np.linalg.norm(drift) * np.sqrt(len(best) / d) - 1))
+        points.append(x)
+        values.append(y)
+    return np.concatenate(points)[:n], np.concatenate(values)[:n]
+
+
+def uniform(target, d, rng):
+    points = rng.uniform(-8, 8, (100 * d + 100, d)) * rng.choice([1, 6])
+    return points, target(points)
+
+
+def heavy(target, d, rng):
+    points = rng.standard_t(1.5, (100 * d + 100, d))
+    return points, target(points)
+
+
+def stopped_early(target, d, rng):
+    return climb(target, d, rng, n=int(rng.integers(60, 200)), step=10 ** rng.uniform(-3, 0), start=100.0)
+
+
+DESIGNS = [climb, climb, uniform, heavy, stopped_early]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_right_sign_is_never_doubted(seed):
+    rng = np.random.default_rng(seed)
+    for make_target in TARGETS:
+        for design in DESIGNS:
+            d = int(rng.integers(1, 11))
+            points, y = design(make_target(d, rng), d, rng)
+            noisy = y + rng.choice([0.0, 0.0, 1.0, 3.0]) * rng.normal(size=len(y))
+            assert not looks_negated(points, noisy), (make_target.__name__, design.__name__, d)
+
+
+@pytest.mark.parametrize("make_target", [gaussian_target, rosenbrock_target, bimodal_target])
+def test_the_wrong_sign_of_a_trace_is_nearly_always_seen(make_target):
+    rng = np.random.default_rng(7)
+    seen = []
+    for _ in range(20):
+        d = int(rng.integers(2, 11))
+        points, y = climb(make_target(d, rng), d, rng)
+        seen.append(looks_negated(points, -y))
+    assert np.mean(seen) >= 0.9
+
+
+def test_too_few_or_equal_values_are_not_judged():
+    assert not looks_negated(np.zeros((19, 1)), np.arange(19.0))
+    assert not looks_negated(np.zeros((30, 1)), np.zeros(30))

@@ -1,0 +1,260 @@
+"""What is accepted and how it is kept; what is refused is in test_validation.py."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+
+import numpy as np
+import pytest
+
+from vsbq.bounds import Bounds
+from vsbq.errors import EvaluationsError
+from vsbq.evaluations import Evaluations
+
+N, D = 60, 3
+
+
+def sample(seed=0, n=N, d=D):
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(n, d))
+    return points, -0.5 * np.sum(points**2, axis=1)
+
+
+class Table:
+    """The least that a data frame can do."""
+
+    def __init__(self, **columns):
+        self._columns = {name: np.asarray(values) for name, values in columns.items()}
+        self.columns = list(columns)
+
+    def __getitem__(self, name):
+        return Column(self._columns[name])
+
+    def __array__(self, dtype=None, copy=None):
+        return np.column_stack(list(self._columns.values()))
+
+
+class Column:
+    def __init__(self, values):
+        self._values = values
+
+    def to_numpy(self):
+        return self._values
+
+
+# What is accepted
+
+
+def test_plain_arrays():
+    points, y = sample()
+    ev = Evaluations(points, y)
+    np.testing.assert_array_equal(ev.points, points)
+    np.testing.assert_array_equal(ev.log_density, y)
+    assert ev.log_density_sd is None
+    assert ev.plausible_bounds is None
+    assert ev.names == ("x1", "x2", "x3")
+    assert ev.notes == ()
+    assert len(ev) == N
+    assert ev.dimension == D
+    assert ev.bounds.kind == ("open",) * 3
+
+
+def test_arrays_are_copied_contiguous_and_read_only():
+    points, y = sample()
+    sd = np.full(N, 0.1)
+    ev = Evaluations(np.asfortranarray(points), y, log_density_sd=sd)
+    for given, kept in ((points, ev.points), (y, ev.log_density), (sd, ev.log_density_sd)):
+        assert kept.dtype == np.float64
+        assert kept.flags.c_contiguous
+        assert not np.shares_memory(given, kept)
+        with pytest.raises(ValueError, match="read-only"):
+            kept[0] = 0.0
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        ev.points = points
+
+
+@pytest.mark.parametrize("convert", [np.float32, np.int64, np.longdouble, list, np.uint8])
+def test_number_types_are_converted(convert):
+    points = np.random.default_rng(0).integers(0, 100, (N, D))
+    y = 200 - np.abs(points - 50).max(axis=1)
+    if convert is list:
+        ev = Evaluations(points.tolist(), y.tolist())
+    else:
+        ev = Evaluations(points.astype(convert), y.astype(convert))
+    np.testing.assert_array_equal(ev.points, points)
+    np.testing.assert_array_equal(ev.log_density, y)
+
+
+def test_shapes_that_mean_the_same():
+    points, y = sample(d=1)
+    flat = Evaluations(points[:, 0], y)
+    column = Evaluations(points, y[:, None], log_density_sd=np.ones((N, 1)))
+    np.testing.assert_array_equal(flat.points, column.points)
+    np.testing.assert_array_equal(flat.log_density, column.log_density)
+    np.testing.assert_array_equal(column.log_density_sd, np.ones(N))
+
+
+def test_neg_log_density_is_the_other_sign():
+    points, y = sample()
+    np.testing.assert_array_equal(Evaluations(points, neg_log_density=-y).log_density, y)
+
+
+def test_one_noise_for_all():
+    points, y = sample()
+    np.testing.assert_array_equal(Evaluations(points, y, log_density_sd=2).log_density_sd, np.full(N, 2.0))
+
+
+def test_bounds_by_name_and_points_on_a_bound():
+    points, y = sample()
+    points[4, 1] = 0.0
+    points[:, 1] = np.abs(points[:, 1])
+    ev = Evaluations(
+        points, y, names=["a", "b", "c"], bounds={"b": (0, None)}, plausible_bounds=[(-1, 1), (0, 2), (-1, 1)]
+    )
+    assert ev.bounds.kind == ("open", "lower", "open")
+    assert ev.plausible_bounds.pair(1) == (0.0, 2.0)
+
+
+def test_repr_is_one_helpful_line():
+    points, y = sample()
+    text = repr(Evaluations(points, y, names=["a", "b", "c"], log_density_sd=0.5))
+    assert text == (
+        f"Evaluations(60 points, best log density {y.max():.6g}, noise sd up to 0.5, parameters 'a', 'b' and 'c')"
+    )
+    assert "noise-free" in repr(Evaluations(points, y))
+
+
+def test_pickle_and_replace_keep_everything():
+    points, y = sample()
+    ev = Evaluations(points, y, bounds=[(-9, 9)] * 3, log_density_sd=0.1)
+    again = pickle.loads(pickle.dumps(ev))
+    np.testing.assert_array_equal(again.points, ev.points)
+    shifted = dataclasses.replace(ev, log_density=ev.log_density + 1)
+    np.testing.assert_array_equal(shifted.log_density, y + 1)
+    assert shifted.bounds == ev.bounds
+
+
+# Data frames
+
+
+def frame():
+    points, y = sample()
+    return Table(a=points[:, 0], b=points[:, 1], run=["first"] * N, lp=y, sd=np.full(N, 0.1), nlp=-y)
+
+
+def test_columns_of_a_data_frame():
+    points, y = sample()
+    ev = Evaluations.from_dataframe(frame(), log_density="lp", log_density_sd="sd", params=["b", "a"])
+    assert ev.names == ("b", "a")
+    np.testing.assert_array_equal(ev.points, points[:, [1, 0]])
+    np.testing.assert_array_equal(ev.log_density, y)
+    np.testing.assert_array_equal(ev.log_density_sd, np.full(N, 0.1))
+
+
+def test_parameters_are_by_default_the_other_numeric_columns():
+    table = frame()
+    table.columns.remove("lp")
+    ev = Evaluations.from_dataframe(table, neg_log_density="nlp", log_density_sd="sd", bounds={"a": (-9, 9)})
+    assert ev.names == ("a", "b")
+    assert ev.notes == ("Left out 'run', which hold no numbers.",)
+    assert ev.bounds.kind == ("both", "open")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"log_density": "lq"}, "no column 'lq'.*Use one of 'a', 'b', 'run'"),
+        ({"log_density": "lp", "params": ["a", "c"]}, "no column 'c'"),
+        ({"log_density": "lp", "params": ["a", "run"]}, "column 'run' holds values of type <U5"),
+        ({"log_density": "lp", "params": []}, "No numeric column.*params="),
+        ({"params": ["a"]}, "neither was given"),
+    ],
+)
+def test_data_frames_that_are_refused(options, words):
+    with pytest.raises(EvaluationsError, match=words):
+        Evaluations.from_dataframe(frame(), **options)
+
+
+def test_points_may_be_a_data_frame_with_names():
+    points, y = sample()
+    ev = Evaluations(Table(mu=points[:, 0], sigma=points[:, 1]), y)
+    assert ev.names == ("mu", "sigma")
+
+
+def test_pandas():
+    pd = pytest.importorskip("pandas")
+    points, y = sample()
+    df = pd.DataFrame(points, columns=["a", "b", "c"]).assign(lp=y, state="done")
+    assert Evaluations.from_dataframe(df, log_density="lp").names == ("a", "b", "c")
+    assert Evaluations(df[["a", "b"]], df["lp"]).names == ("a", "b")
+
+
+# Taking and joining
+
+
+@pytest.mark.parametrize("rows", [[3, 1], np.array([3, 1]), slice(0, 9, 2), np.arange(N) < 4, []])
+def test_take(rows):
+    points, y = sample()
+    ev = Evaluations(points, y, log_density_sd=0.1, bounds=[(-9, 9)] * 3)
+    part = ev.take(rows)
+    rows = rows if len(np.atleast_1d(rows)) else np.zeros(0, int)
+    np.testing.assert_array_equal(part.points, points[rows])
+    np.testing.assert_array_equal(part.log_density, y[rows])
+    assert len(part) == len(part.log_density_sd) == len(y[rows])
+    assert part.bounds is ev.bounds
+    assert not part.points.flags.writeable
+    assert part.points.flags.c_contiguous
+    assert repr(part)
+
+
+def test_join():
+    one = Evaluations(*sample(1), log_density_sd=0.5)
+    two = Evaluations(*sample(2), plausible_bounds=[(-1, 1)] * 3)
+    both = one + two
+    np.testing.assert_array_equal(both.points, np.concatenate([one.points, two.points]))
+    np.testing.assert_array_equal(both.log_density_sd, np.repeat([0.5, 0.0], N))
+    assert both.plausible_bounds == two.plausible_bounds
+    assert both.notes == ("Joined 60 and 60 evaluations.",)
+    assert (two + two).log_density_sd is None
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"names": ["a", "b", "c"]}, r"'x1', 'x2' and 'x3' on one side and 'a', 'b' and 'c'.*Join only"),
+        ({"bounds": {"x2": (-99, 99)}}, "bounds of 'x2' differ.*Pass the same bounds"),
+        ({"plausible_bounds": [(-2, 2)] * 3}, "plausible bounds differ.*Pass the same"),
+    ],
+)
+def test_join_needs_the_same_problem(options, words):
+    with pytest.raises(EvaluationsError, match=words):
+        Evaluations(*sample(1), plausible_bounds=[(-1, 1)] * 3) + Evaluations(*sample(2), **options)
+
+
+def test_join_finds_values_of_another_model():
+    points, y = sample()
+    with pytest.raises(EvaluationsError, match="60 pairs of rows with the same point"):
+        Evaluations(points, y) + Evaluations(points, y + 3)
+
+
+# Valid input never raises
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_valid_input_is_never_refused(seed):
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(1, 9))
+    n = int(rng.integers(max(25, 6 * d), 400))
+    points = rng.normal(size=(n, d)) * 10 ** rng.uniform(-6, 6, d) + 10 ** rng.uniform(-3, 3, d)
+    z = (points - points.mean(axis=0)) / points.std(axis=0)
+    y = -0.5 * np.sum(z**2, axis=1) + rng.normal() * 10 ** rng.uniform(0, 6)
+    y[rng.random(n) < rng.choice([0.0, 0.1])] = -np.inf
+    box = np.column_stack([points.min(axis=0), points.max(axis=0)])
+    bounds = [None, box, Bounds.parse(box, d), [(None, high) for _, high in box]][int(rng.integers(4))]
+    sd = [None, 0.0, 1.5, rng.uniform(0, 2, n)][int(rng.integers(4))]
+    plausible = None if rng.random() < 0.5 else np.quantile(points, [0.2, 0.8], axis=0).T
+    ev = Evaluations(points, y, log_density_sd=sd, bounds=bounds, plausible_bounds=plausible)
+    assert len(ev) == n
+    np.testing.assert_array_equal(ev.points, points)
+    np.testing.assert_array_equal(ev.log_density, y)
