@@ -7,4 +7,14 @@ from vsbq.evaluations import Evaluations
 from vsbq.fit import Settings, fit
 from vsbq.posterior import Posterior
 
-__all__ = ["Evaluations", "EvaluationsError", "FitError", "Posterior", "Settings", "VsbqError", "__version__", "audit", "fit"]
+__all__ = [
+    "Evaluations",
+    "EvaluationsError",
+    "FitError",
+    "Posterior",
+    "Settings",
+    "VsbqError",
+    "__version__",
+    "audit",
+    "fit",
+]

@@ -62,7 +62,9 @@ def fit(
     return Posterior(given.names, training.space, mixture, elbo, training.offset, given, surrogate, history)
 
 
-def _evaluations(points: ArrayLike | Evaluations, log_density: ArrayLike | None, options: dict[str, object]) -> Evaluations:
+def _evaluations(
+    points: ArrayLike | Evaluations, log_density: ArrayLike | None, options: dict[str, object]
+) -> Evaluations:
     if not isinstance(points, Evaluations):
         return Evaluations(points, log_density, **options)  # type: ignore[arg-type]
     if log_density is not None or options:

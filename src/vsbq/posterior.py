@@ -162,7 +162,7 @@ class Posterior:
                 out[i, j] = out[j, i] = np.exp(first.log_weights) @ ((x * y) @ weights)
         return out
 
-    def quantile(self, q: ArrayLike) -> Float[ndarray, "..."]:
+    def quantile(self, q: ArrayLike) -> Float[ndarray, ...]:
         """Quantiles of each parameter: shape (D,) for one share, (len(q), D) for several."""
         return np.stack([self.marginal(i).quantile(q) for i in range(self.dimension)], axis=-1)
 

@@ -15,7 +15,7 @@ from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.linalg import NotPositiveDefinite
 from vsbq.numerics.optimise import GaussianPrior, maximise_with_prior
 from vsbq.numerics.shaping import contour_depth, shaping_sd
-from vsbq.numerics.subset import stratified_rows
+from vsbq.numerics.subset import spread_rows, stratified_rows
 from vsbq.progress import Progress, logger
 from vsbq.transform import InferenceSpace
 from vsbq.trim import TrainingSet
@@ -89,9 +89,7 @@ def total_noise_variance(training: TrainingSet, settings: SparseGP) -> Float[nda
     """σ²_tot = σ²_obs (at least the nugget) + σ²_shape."""
     shape = settings.shaping
     below = training.values.max() - training.values
-    shaping = shaping_sd(
-        below, contour_depth(shape.depth, training.dimension), shape.sd_min, shape.sd_med, shape.slope
-    )
+    shaping = shaping_sd(below, contour_depth(shape.depth, training.dimension), shape.sd_min, shape.sd_med, shape.slope)
     return np.maximum(training.noise_sd**2, settings.nugget) + shaping**2
 
 
@@ -112,7 +110,7 @@ def fit_surrogate(
     """Hyperparameters from subsets, inducing points from all evaluations, more of both while the fit is poor."""
     data = _Data(training.points, training.values, total_noise_variance(training, settings))
     d = training.dimension
-    prior, start = weak_prior(data)
+    prior, start = weak_prior(data, rng)
     theta = _learn_exact(data, settings, prior, start, rng)
     count = settings.inducing_per_dimension * d
     while True:
@@ -146,19 +144,25 @@ def high_density_miss(training: TrainingSet, hyp: Hyperparameters, factors: sgpr
     return float(np.sqrt(max(excess - 2 * error, 0.0)))
 
 
-def weak_prior(data: _Data) -> tuple[GaussianPrior, Float[ndarray, " p"]]:
-    """Weakly informative priors, limits and a starting point, all from the spread of the better half of the points."""
-    better = data.values >= np.median(data.values)
-    points = data.points[better]
-    spread = np.maximum(points.std(axis=0), 1e-3 * np.ptp(data.points, axis=0))
-    reach = np.ptp(data.points, axis=0)
-    rise = max(float(data.values[better].std()), 1e-2)
-    depth = float(np.ptp(data.values))
+def weak_prior(data: _Data, rng: np.random.Generator) -> tuple[GaussianPrior, Float[ndarray, " p"]]:
+    """Weakly informative priors, limits and a starting point, from a thinned set of the better points.
+
+    Thinned, because an optimiser piles up its evaluations at the mode: their plain spread says where it stopped, not
+    how wide the posterior is.
+    """
+    d = data.points.shape[1]
     top = float(data.values.max())
-    centre = points.mean(axis=0)
+    near = np.flatnonzero(data.values >= top - contour_depth(6.0, d))
+    if len(near) < 10 * d:
+        near = np.argsort(-data.values, kind="stable")[: 10 * d]
+    near = near[spread_rows(data.points[near], 100 + 20 * d, rng)]
+    spread = np.maximum(data.points[near].std(axis=0), 1e-3 * np.ptp(data.points, axis=0))
+    start = _quadratic_start(data.take(near), spread)
+    rise = float(np.exp(start.log_output))
+    depth = float(np.ptp(data.values))
     low, high = data.points.min(axis=0), data.points.max(axis=0)
-    one = np.ones_like(spread)
-    start = Hyperparameters(np.log(spread), np.log(rise), top, centre, np.log(spread))
+    reach = high - low
+    one = np.ones(d)
     prior = GaussianPrior(
         mean=start.pack(),
         sd=Hyperparameters(1.5 * one, 2.0, 3 * rise + 1.0, 2 * spread, 1.5 * one).pack(),
@@ -169,7 +173,24 @@ def weak_prior(data: _Data) -> tuple[GaussianPrior, Float[ndarray, " p"]]:
             np.log(30 * reach), np.log(1e3 * (depth + 1.0)), top + 10 * depth + 10, high + reach, np.log(1e3 * reach)
         ).pack(),
     )
-    return prior, start.pack()
+    return prior, np.clip(start.pack(), prior.lower, prior.upper)
+
+
+def _quadratic_start(data: _Data, spread: Float[ndarray, " d"]) -> Hyperparameters:
+    """Least squares of the values on (1, x, x²) for the mean; what it leaves is the kernel's output scale."""
+    d = len(spread)
+    centre = data.points.mean(axis=0)
+    x = (data.points - centre) / spread
+    design = np.column_stack([np.ones(len(x)), x, x * x])
+    weight = 1.0 / np.sqrt(data.noise + (0.1 * (data.values.max() - data.values) + 0.1) ** 2)
+    solution = np.linalg.lstsq(design * weight[:, None], data.values * weight, rcond=None)[0]
+    slope, curve = solution[1 : d + 1], np.minimum(solution[d + 1 :], -0.05)
+    shift = np.clip(-slope / (2 * curve), -2.0, 2.0)
+    widths = 1.0 / np.sqrt(-2 * curve)
+    quadratic = 0.5 * (((x - shift) / widths) ** 2).sum(axis=1)
+    mean_top = float(np.average(data.values + quadratic, weights=weight**2))
+    rise = max(float(np.std(data.values + quadratic)), 0.1)
+    return Hyperparameters(np.log(spread), np.log(rise), mean_top, centre + spread * shift, np.log(widths * spread))
 
 
 def _learn_exact(
@@ -201,15 +222,14 @@ def _learn_sparse(
     if settings.learning_inducing_per_dimension is not None:
         count = settings.learning_inducing_per_dimension * count // settings.inducing_per_dimension
     count = min(count, len(data.points))
-    workspace = sgpr.Workspace(count, len(data.points))
+    workspace = sgpr.Workspace(count * len(data.points))
     history: list[float] = []
     failures = 0
     for round_number in range(settings.rounds):
         rows = greedy_inducing(Hyperparameters.unpack(theta), data.points, data.noise, count)
         inducing = data.points[rows]
-        space = workspace if len(rows) == count else None
         found = maximise_with_prior(
-            lambda t, z=inducing, w=space: sgpr.bound_and_gradient(t, z, *data, workspace=w),  # type: ignore[misc]
+            lambda t, z=inducing: sgpr.bound_and_gradient(t, z, *data, workspace=workspace),  # type: ignore[misc]
             theta,
             prior,
             steps=60,

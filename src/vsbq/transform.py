@@ -87,9 +87,7 @@ def _high_density_box(
     return low, high
 
 
-def _unbound(
-    points: Float[ndarray, "n d"], bounds: Bounds, edge: Float[ndarray, " d"]
-) -> Float[ndarray, "n d"]:
+def _unbound(points: Float[ndarray, "n d"], bounds: Bounds, edge: Float[ndarray, " d"]) -> Float[ndarray, "n d"]:
     v = np.array(points, dtype=np.float64)
     for i, kind in enumerate(bounds.kind):
         low = np.maximum(points[:, i] - bounds.lower[i], edge[i])

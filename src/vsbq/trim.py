@@ -102,9 +102,7 @@ class _Merged(NamedTuple):
     noise_sd: Float[ndarray, " n"]
 
 
-def _merge_duplicates(
-    points: Float[ndarray, "n d"], values: Float[ndarray, " n"], sd: Float[ndarray, " n"]
-) -> _Merged:
+def _merge_duplicates(points: Float[ndarray, "n d"], values: Float[ndarray, " n"], sd: Float[ndarray, " n"]) -> _Merged:
     """Average equal rows (sorted) by inverse variance; exact evaluations win over noisy ones of the same point."""
     new = np.concatenate([[True], (points[1:] != points[:-1]).any(axis=1)])
     if new.all():

@@ -9,8 +9,8 @@ import numpy as np
 
 from vsbq._typing import Float, ndarray
 from vsbq.numerics import quadrature
-from vsbq.numerics.families import Family, FullCovariance, SharedDiagonal, log_softmax
 from vsbq.numerics.em import effective_size, truncated_weights, weighted_em
+from vsbq.numerics.families import Family, FullCovariance, SharedDiagonal, log_softmax
 from vsbq.numerics.mixture import Mixture, MixtureGradient, entropy_and_gradient, log_pdf, sample, standard_draws
 from vsbq.numerics.optimise import adam, maximise
 from vsbq.numerics.shaping import contour_depth
@@ -135,7 +135,9 @@ def fit_mixture(
 def _pool(mixtures: list[Mixture]) -> Mixture:
     """All components of several mixtures, each mixture with the same share."""
     log_weights = np.concatenate([m.log_weights for m in mixtures]) - np.log(len(mixtures))
-    return Mixture(log_weights, np.concatenate([m.means for m in mixtures]), np.concatenate([m.trils for m in mixtures]))
+    return Mixture(
+        log_weights, np.concatenate([m.means for m in mixtures]), np.concatenate([m.trils for m in mixtures])
+    )
 
 
 def _adapt(
@@ -149,7 +151,9 @@ def _adapt(
         mixture = weighted_em(mixture, u, weights, iterations, caution=5.0)
         if len(mixture.means) > settings.components:
             mixture = _heaviest(mixture, settings.components)
-        logger.info("%d draws: %d components, effective size %.3f", draws, len(mixture.means), effective_size(weights) / len(u))
+        logger.info(
+            "%d draws: %d components, effective size %.3f", draws, len(mixture.means), effective_size(weights) / len(u)
+        )
     return mixture
 
 

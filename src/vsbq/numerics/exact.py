@@ -47,7 +47,7 @@ def evidence_and_gradient(
     value = -0.5 * (len(points) * np.log(2 * np.pi) + linalg.log_determinant(chol) + residual @ weights)
     w = 0.5 * (np.outer(weights, weights) - linalg.inverse_from_cholesky(chol)) * k  # (∂/∂K) ∘ K
     row = w.sum(axis=1)
-    spread = 2 * row @ points**2 - 2 * np.einsum("nd,nd->d", points, w @ points)
+    spread = 2 * row @ points**2 - 2 * np.einsum("nd,nd->d", points, linalg.product(w, points))
     to_scales = spread * np.exp(-2 * hyp.log_scales)
     to_top, to_location, to_widths = mean_gradient(points, hyp, weights)
     return float(value), np.concatenate([to_scales, [2 * row.sum(), to_top], to_location, to_widths])
@@ -60,4 +60,4 @@ def predict(
     cross = kernel(factors.points, x, hyp)
     half = linalg.solve_lower(factors.chol, cross)
     variance = hyp.output_variance - np.einsum("nk,nk->k", half, half)
-    return mean(x, hyp) + factors.weights @ cross, np.maximum(variance, 0.0)
+    return mean(x, hyp) + linalg.product_vector(cross.T, factors.weights), np.maximum(variance, 0.0)

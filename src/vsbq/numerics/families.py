@@ -8,7 +8,7 @@ the units and shapes of the components.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from vsbq._typing import Float, ndarray
 from vsbq.numerics.mixture import Mixture, MixtureGradient
 
 
+@runtime_checkable
 class Family(Protocol):
     """What step 3 needs of a variational family around a reference mixture."""
 

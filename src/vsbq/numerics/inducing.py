@@ -35,7 +35,8 @@ def greedy_inducing(
         if not picked:
             break
         new = kernel(points[picked], points, hyp)
-        new -= rows[: len(chosen), picked].T @ rows[: len(chosen)]
+        if chosen:
+            new -= linalg.product(np.asfortranarray(rows[: len(chosen), picked].T), rows[: len(chosen)])
         new = linalg.solve_lower(local, np.asfortranarray(new))
         rows[len(chosen) : len(chosen) + len(picked)] = new
         variance -= np.einsum("bn,bn->n", new, new)
@@ -61,21 +62,24 @@ def _pick_block(
     size = min(SHORTLIST, len(score))
     listed = np.sort(np.argpartition(-score, size - 1)[:size]) if size < len(score) else np.arange(len(score))
     rest = np.delete(score, listed).max() if size < len(score) else 0.0
-    cov = kernel(points[listed], points[listed], hyp) - rows[:, listed].T @ rows[:, listed]
+    cov = kernel(points[listed], points[listed], hyp)
+    if len(rows):
+        pivots = rows[:, listed]
+        cov = cov - linalg.product(pivots.T, pivots)
     left = variance[listed].copy()
     weight = 1.0 / noise_variance[listed]
-    local = np.zeros((0, size))
     picked: list[int] = []
     limit = min(BLOCK, count - len(chosen))
+    local = np.empty((limit, size))
     floor = 1e-10 * hyp.output_variance
     while len(picked) < limit:
         best = int(np.argmax(left * weight))
         if left[best] <= floor or (picked and left[best] * weight[best] < rest):
             break
-        row = (cov[best] - local[:, best] @ local) / np.sqrt(left[best])
-        local = np.vstack([local, row])
+        row = (cov[:, best] - local[: len(picked), best] @ local[: len(picked)]) / np.sqrt(left[best])
+        local[len(picked)] = row
         left -= row * row
         left[best] = 0.0
         picked.append(best)
-    factor = np.asfortranarray(local[:, picked].T)
+    factor = np.asfortranarray(local[: len(picked), picked].T)
     return [int(i) for i in listed[picked]], np.tril(factor)

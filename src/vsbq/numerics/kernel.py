@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vsbq._typing import Float, ndarray
+from vsbq.numerics.linalg import product
 
 
 class Hyperparameters(NamedTuple):
@@ -58,7 +59,7 @@ def right_vectors(
 
 def kernel(a: Float[ndarray, "m d"], b: Float[ndarray, "n d"], hyp: Hyperparameters) -> Float[ndarray, "m n"]:
     """κ(a, b) of Eq. 15."""
-    exponent = left_vectors(a, hyp) @ right_vectors(b, hyp).T
+    exponent = product(left_vectors(a, hyp), right_vectors(b, hyp).T)
     np.minimum(exponent, 2 * hyp.log_output, out=exponent)
     return np.exp(exponent, out=exponent)
 

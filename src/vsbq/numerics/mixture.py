@@ -136,9 +136,7 @@ def standard_draws(k: int, per_component: int, d: int, rng: np.random.Generator)
     return draws
 
 
-def entropy_and_gradient(
-    mixture: Mixture, draws: Float[ndarray, "k s d"]
-) -> tuple[float, MixtureGradient]:
+def entropy_and_gradient(mixture: Mixture, draws: Float[ndarray, "k s d"]) -> tuple[float, MixtureGradient]:
     """H[q] from fixed standard draws per component, and the exact gradient of that estimate."""
     k, s, d = draws.shape
     centre = mixture.weights @ mixture.means

@@ -63,10 +63,17 @@ def maximise_with_prior(
 
     z0 = (np.clip(start, prior.lower, prior.upper) - prior.mean) / prior.sd
     limits = Bounds((prior.lower - prior.mean) / prior.sd, (prior.upper - prior.mean) / prior.sd)
-    scale = max(1.0, abs(negative(z0)[0]))
-    options = {"maxiter": steps, "ftol": tolerance / scale, "gtol": 1e-6 * scale, "maxcor": 20}
-    found = minimize(negative, z0, jac=True, method="L-BFGS-B", bounds=limits, options=options)
-    return Maximum(prior.mean + prior.sd * found.x, -float(found.fun), int(found.nit), failures)
+    z, value, taken = z0, negative(z0)[0], 0
+    while taken < steps:
+        options = {"maxiter": steps - taken, "ftol": tolerance / max(1.0, abs(value)), "gtol": 0.0, "maxcor": 20}
+        found = minimize(negative, z, jac=True, method="L-BFGS-B", bounds=limits, options=options)
+        gained = value - float(found.fun)
+        taken += max(1, int(found.nit))
+        if gained > 0:
+            z, value = found.x, float(found.fun)
+        if gained < tolerance or (found.success and gained < 10 * tolerance):
+            break  # else the line search gave up, or f has shrunk so that the tolerance was loose: go on from here
+    return Maximum(prior.mean + prior.sd * z, -value, taken, failures)
 
 
 def maximise(objective: Objective, start: Float[ndarray, " p"], *, steps: int, tolerance: float) -> Maximum:

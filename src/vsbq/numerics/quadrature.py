@@ -27,9 +27,7 @@ def _whitened(
     return root, e, w
 
 
-def kernel_integrals(
-    mixture: Mixture, inducing: Float[ndarray, "m d"], hyp: Hyperparameters
-) -> Float[ndarray, "k m"]:
+def kernel_integrals(mixture: Mixture, inducing: Float[ndarray, "m d"], hyp: Hyperparameters) -> Float[ndarray, "k m"]:
     """(w_k)_p = ∫ N(x; μ_k, Σ_k) κ(x, z_p) dx, Supplement A.4."""
     return _whitened(mixture, inducing, hyp)[2]
 
@@ -41,9 +39,7 @@ def mean_integrals(mixture: Mixture, hyp: Hyperparameters) -> Float[ndarray, " k
     return hyp.mean_top - 0.5 * squares @ np.exp(-2 * hyp.mean_log_widths)
 
 
-def expected_and_gradient(
-    mixture: Mixture, hyp: Hyperparameters, factors: Factors
-) -> tuple[float, MixtureGradient]:
+def expected_and_gradient(mixture: Mixture, hyp: Hyperparameters, factors: Factors) -> tuple[float, MixtureGradient]:
     """E_f E_q[f] (Eq. 9 by Eq. 24) and its gradient; the weights' gradient is the vector of component integrals."""
     root, e, w = _whitened(mixture, factors.inducing, hyp)
     t = w * factors.weights

@@ -41,11 +41,17 @@ class Statistics(NamedTuple):
 
 
 class Workspace:
-    """Two m×n buffers that a run of `bound_and_gradient` calls shares: fresh pages cost more than the arithmetic."""
+    """Two buffers that a run of `bound_and_gradient` calls shares: fresh pages cost more than the arithmetic."""
 
-    def __init__(self, m: int, n: int) -> None:
-        self.kernel = np.empty((m, n), order="F")
-        self.u = np.empty((m, n), order="F")
+    def __init__(self, size: int) -> None:
+        self._kernel = np.empty(size)
+        self._u = np.empty(size)
+
+    def arrays(self, m: int, n: int) -> tuple[Float[ndarray, "m n"], Float[ndarray, "m n"]]:
+        """Two m×n arrays in Fortran order, their contents left over from earlier calls."""
+        if m * n > len(self._kernel):
+            self.__init__(m * n)  # type: ignore[misc]
+        return self._kernel[: m * n].reshape((m, n), order="F"), self._u[: m * n].reshape((m, n), order="F")
 
 
 def _chunks(n: int) -> Iterator[slice]:
@@ -53,14 +59,10 @@ def _chunks(n: int) -> Iterator[slice]:
         yield slice(start, min(start + CHUNK, n))
 
 
-def _scaled_kernel_block(
-    left: Float[ndarray, "m e"], right: Float[ndarray, "b e"], out: Float[ndarray, "m b"] | None = None
-) -> Float[ndarray, "m b"]:
+def _scaled_kernel_block(left: Float[ndarray, "m e"], right: Float[ndarray, "b e"]) -> Float[ndarray, "m b"]:
     """A block of K_ZX S^(−1/2) in Fortran order."""
-    block = blas.dgemm(1.0, left.T, right.T, trans_a=1) if out is None else out
-    if out is not None:
-        np.matmul(right, left.T, out=out.T)
-    return np.exp(block, out=block)  # type: ignore[no-any-return]
+    block = linalg.product(left, right.T)
+    return np.exp(block, out=block)
 
 
 def factorise_inducing(
@@ -90,7 +92,7 @@ def statistics(
         block = _scaled_kernel_block(left, right[rows])
         linalg.solve_lower_in_place(chol_kernel, block)
         gram = blas.dsyrk(1.0, block, beta=1.0, c=gram, lower=1, overwrite_c=1)
-        projection += block @ scaled[rows]
+        projection += linalg.product_vector(block, scaled[rows])
     trace = hyp.output_variance * float((1.0 / noise_variance).sum())
     return Statistics(gram, projection, float(scaled @ scaled), float(np.log(noise_variance).sum()), trace)
 
@@ -136,14 +138,12 @@ def bound_and_gradient(
     left, right = left_vectors(inducing, hyp), right_vectors(points, hyp, np.log(noise_sd))
 
     gram, projection = np.zeros((m, m), order="F"), np.zeros(m)
-    workspace = workspace or Workspace(m, n)
-    ks, u = workspace.kernel, workspace.u  # K_ZX S^(−1/2) and U
+    ks, u = (workspace or Workspace(m * n)).arrays(m, n)  # K_ZX S^(−1/2) and U
     for rows in _chunks(n):
-        _scaled_kernel_block(left, right[rows], out=ks[:, rows])
-        u[:, rows] = ks[:, rows]
+        ks[:, rows] = u[:, rows] = _scaled_kernel_block(left, right[rows])
         linalg.solve_lower_in_place(chol, u[:, rows])
         gram = blas.dsyrk(1.0, u[:, rows], beta=1.0, c=gram, lower=1, overwrite_c=1)
-        projection += u[:, rows] @ scaled[rows]
+        projection += linalg.product_vector(u[:, rows], scaled[rows])
     trace = hyp.output_variance * float((1.0 / noise_variance).sum())
     stats = Statistics(gram, projection, float(scaled @ scaled), float(np.log(noise_variance).sum()), trace)
     v = linalg.mirror_lower(gram) + np.eye(m)
@@ -152,18 +152,18 @@ def bound_and_gradient(
 
     # ∂/∂U = P U + β rᵀ with P = I − V⁻¹, β = V⁻¹ U ȳ, r = ȳ − Uᵀβ; and (∂/∂U) Uᵀ = V − 2I + V⁻¹ + ββᵀ.
     v_inverse = linalg.inverse_from_cholesky(chol_v)
-    beta = v_inverse @ projection
+    beta = linalg.product_vector(v_inverse, projection)
     lifted = linalg.solve_lower(chol, np.asfortranarray(np.eye(m) - v_inverse), transpose=True)  # L⁻ᵀ P
     lifted_beta = linalg.solve_lower(chol, beta, transpose=True)
     features = np.column_stack([np.ones(n), points, points * points])
     moments = np.zeros((m, features.shape[1]))  # Σ_n W_mn (1, x_n, x_n²) with W = (∂/∂K_ZX) ∘ K_ZX
     residual = np.empty(n)
     for rows in _chunks(n):
-        residual[rows] = scaled[rows] - beta @ u[:, rows]
-        product = blas.dgemm(1.0, lifted, u[:, rows])
-        product *= ks[:, rows]
-        moments += product @ features[rows]
-        moments += lifted_beta[:, None] * (ks[:, rows] @ (residual[rows, None] * features[rows]))
+        residual[rows] = scaled[rows] - linalg.product_vector(u[:, rows].T, beta)
+        w = linalg.product(lifted, u[:, rows])
+        w *= ks[:, rows]
+        moments += linalg.product(w, features[rows])
+        moments += lifted_beta[:, None] * linalg.product(ks[:, rows], residual[rows, None] * features[rows])
     t = v - 2 * np.eye(m) + v_inverse + np.outer(beta, beta)
     half = linalg.solve_lower(chol, np.asfortranarray(t), transpose=True)
     grad_zz = -0.5 * linalg.solve_lower(chol, np.asfortranarray(half.T), transpose=True)
@@ -187,7 +187,7 @@ def _gradient(
     squares = inducing**2
     count, first, second = moments[:, 0], moments[:, 1 : d + 1], moments[:, d + 1 :]
     cross = count @ squares - 2 * np.einsum("md,md->d", inducing, first) + second.sum(axis=0)
-    within = 2 * row @ squares - 2 * np.einsum("md,md->d", inducing, w @ inducing)
+    within = 2 * row @ squares - 2 * np.einsum("md,md->d", inducing, linalg.product(w, inducing))
     to_scales = (cross + within) * np.exp(-2 * hyp.log_scales)
     to_output = 2 * (count.sum() + row.sum() + jitter * hyp.output_variance * np.trace(grad_zz)) - trace
     to_top, to_location, to_widths = mean_gradient(points, hyp, upstream_mean)
@@ -212,7 +212,7 @@ def predict_mean(hyp: Hyperparameters, factors: Factors, x: Float[ndarray, "n d"
     """Posterior mean, Eq. 17."""
     out = mean(x, hyp)
     for rows in _chunks(len(x)):
-        out[rows] += factors.weights @ kernel(factors.inducing, x[rows], hyp)
+        out[rows] += linalg.product_vector(kernel(x[rows], factors.inducing, hyp), factors.weights)
     return out
 
 
@@ -234,4 +234,4 @@ def predict_covariance(
     prior_b = linalg.solve_lower(factors.chol_kernel, kernel(factors.inducing, b, hyp))
     post_a = linalg.solve_lower(factors.chol_v, prior_a)
     post_b = linalg.solve_lower(factors.chol_v, prior_b)
-    return kernel(a, b, hyp) - prior_a.T @ prior_b + post_a.T @ post_b
+    return kernel(a, b, hyp) - linalg.product(prior_a.T, prior_b) + linalg.product(post_a.T, post_b)
