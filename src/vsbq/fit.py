@@ -14,6 +14,7 @@ from vsbq.numerics.families import SharedDiagonal
 from vsbq.posterior import History, Posterior, RandomState
 from vsbq.progress import Progress
 from vsbq.surrogate import SparseGP, fit_surrogate
+from vsbq.transform import unrotated
 from vsbq.trim import Trim, trim_evaluations
 from vsbq.variational import VariationalMixture, fit_mixture
 
@@ -30,7 +31,7 @@ class Settings:
     def paper(cls) -> Settings:
         """The algorithm as printed: hyperparameters on all evaluations, 50 components with shared diagonal scales."""
         return cls(
-            surrogate=SparseGP(learning_points_per_dimension=None, learning_inducing_per_dimension=None),
+            surrogate=SparseGP(learning_points_per_dimension=None, learning_inducing_per_dimension=None, whiten=False),
             variational=VariationalMixture(components=50, family=SharedDiagonal),
         )
 
@@ -53,13 +54,14 @@ def fit(
         with steps.stage("trim"):
             training, trimmed = trim_evaluations(given, settings.trim)
         with steps.stage("surrogate"):
-            surrogate, surrogate_fit = fit_surrogate(training, settings.surrogate, generator, steps)
+            surrogate, training, surrogate_fit = fit_surrogate(training, settings.surrogate, generator, steps)
         with steps.stage("mixture"):
             mixture, elbo, variational_fit = fit_mixture(surrogate, training, settings.variational, generator, steps)
     finally:
         steps.close()
     history = History(trimmed, surrogate_fit, variational_fit, steps.seconds, __version__)
-    return Posterior(given.names, training.space, mixture, elbo, training.offset, given, surrogate, history)
+    space, mixture = unrotated(training.space, mixture)
+    return Posterior(given.names, space, mixture, elbo, training.offset, given, surrogate, history)
 
 
 def _evaluations(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -13,12 +15,15 @@ from vsbq.numerics import exact, sgpr
 from vsbq.numerics.inducing import greedy_inducing
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.linalg import NotPositiveDefinite
-from vsbq.numerics.optimise import GaussianPrior, maximise_with_prior
+from vsbq.numerics.optimise import GaussianPrior, Objective, maximise_with_prior
 from vsbq.numerics.shaping import contour_depth, shaping_sd
 from vsbq.numerics.subset import spread_rows, stratified_rows
 from vsbq.progress import Progress, logger
 from vsbq.transform import InferenceSpace
 from vsbq.trim import TrainingSet
+
+#: Nats of evidence on the same evaluations that rotated coordinates have to gain.
+WHITEN_GAIN = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,19 +37,36 @@ class Shaping:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Discrepancy:
+    """Standard deviation (nats) of what the sparse GP cannot explain: a hyperparameter, learnt between its limits.
+
+    Without it, evaluations without noise and too few inducing points force hyperparameters that fit nothing well.
+    """
+
+    typical: float = 1e-2
+    least: float = 1e-3
+    most: float = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class SparseGP:
     """How the surrogate is fitted. Counts "per dimension" are multiplied by D."""
 
     shaping: Shaping = field(default_factory=Shaping)
     nugget: float = 1e-5  # variance of a noise-free evaluation
+    discrepancy: Discrepancy = field(default_factory=Discrepancy)
     inducing_per_dimension: int = 100
     exact_points: int = 400  # subset on which an exact GP gives the first hyperparameters
     learning_points_per_dimension: int | None = 600  # None: hyperparameters are learnt on all evaluations
+    most_learning_points: int = 6000
     learning_inducing_per_dimension: int | None = 50  # None: as many as in the end
-    rounds: int = 6  # of inducing points and hyperparameters in turn
+    most_learning_inducing: int = 500
+    rounds: int = 5  # of inducing points and hyperparameters in turn
     gain: float = 1.0  # nats of GP-ELBO that a round has to bring for another one
     tolerable_miss: float = 0.1  # nats by which high-density evaluations may be missed beyond their noise
-    most_inducing_per_dimension: int = 250
+    most_inducing_per_dimension: int = 200
+    most_inducing: int = 1500
+    whiten: bool = True  # try rotated coordinates, keep them if the evaluations are explained better
 
 
 class Prediction(NamedTuple):
@@ -63,6 +85,7 @@ class SurrogateFit(NamedTuple):
     jitter: float
     miss: float  # root mean square residual of the high-density evaluations beyond their noise, nats
     failures: int  # factorisations that failed and were stepped over
+    rotated: bool  # whether the surrogate works in whitened coordinates
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +107,10 @@ class Surrogate:
         """Posterior mean in inference space, relative to `offset`."""
         return sgpr.predict_mean(self.hyp, self.factors, u)
 
+    def variance(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+        """Posterior variance in inference space."""
+        return sgpr.predict_variance(self.hyp, self.factors, u)
+
 
 def total_noise_variance(training: TrainingSet, settings: SparseGP) -> Float[ndarray, " n"]:
     """σ²_tot = σ²_obs (at least the nugget) + σ²_shape."""
@@ -98,7 +125,11 @@ class _Data(NamedTuple):
 
     points: Float[ndarray, "n d"]
     values: Float[ndarray, " n"]
-    noise: Float[ndarray, " n"]
+    noise: Float[ndarray, " n"]  # without the discrepancy
+
+    def with_discrepancy(self, log_sd: float) -> _Data:
+        """The same data, with the variance of the discrepancy added to the noise."""
+        return self._replace(noise=self.noise + np.exp(2 * log_sd))
 
     def take(self, rows: Int[ndarray, " k"]) -> _Data:
         return _Data(self.points[rows], self.values[rows], self.noise[rows])
@@ -106,32 +137,46 @@ class _Data(NamedTuple):
 
 def fit_surrogate(
     training: TrainingSet, settings: SparseGP, rng: np.random.Generator, progress: Progress
-) -> tuple[Surrogate, SurrogateFit]:
-    """Hyperparameters from subsets, inducing points from all evaluations, more of both while the fit is poor."""
-    data = _Data(training.points, training.values, total_noise_variance(training, settings))
+) -> tuple[Surrogate, TrainingSet, SurrogateFit]:
+    """Hyperparameters from subsets, inducing points from all evaluations, more of both while the fit is poor.
+
+    Also returns the training set in the coordinates in which the surrogate works: rotated where that explains the
+    evaluations better.
+    """
+    first = _learn_exact(training, settings, rng)
+    if settings.whiten and training.dimension > 1:
+        white = _learn_exact(training.rotate(whitening(training, rng)), settings, rng)
+        first = white if white.evidence > first.evidence + WHITEN_GAIN else first
+    training, data, prior, theta = first.training, first.data, first.prior, first.theta
     d = training.dimension
-    prior, start = weak_prior(data, rng)
-    theta = _learn_exact(data, settings, prior, start, rng)
     count = settings.inducing_per_dimension * d
     while True:
         theta, history, failures = _learn_sparse(data, settings, prior, theta, count, rng, progress)
-        hyp = Hyperparameters.unpack(theta)
-        rows = greedy_inducing(hyp, data.points, data.noise, min(count, len(data.points)))
+        hyp, noisy = Hyperparameters.unpack(theta[:-1]), data.with_discrepancy(theta[-1])
+        rows = greedy_inducing(hyp, data.points, noisy.noise, min(count, len(data.points)))
         try:
-            factors, bound = sgpr.fit_factors(hyp, data.points[rows], *data)
+            factors, bound = sgpr.fit_factors(hyp, data.points[rows], *noisy)
         except NotPositiveDefinite as error:
             raise FitError(
                 "The kernel matrix of the surrogate cannot be factorised. Check the evaluations for parameters that "
                 "move together or values that jump; vsbq.audit(evaluations) lists what looks odd."
             ) from error
         miss = high_density_miss(training, hyp, factors)
-        logger.info("surrogate: %d inducing points, bound %.1f, miss %.3f nats", len(rows), bound, miss)
+        logger.info(
+            "surrogate: %d inducing points, bound %.1f, miss %.3f nats, discrepancy %.3f",
+            len(rows),
+            bound,
+            miss,
+            np.exp(theta[-1]),
+        )
         enough = miss <= settings.tolerable_miss or len(rows) < count or len(rows) >= len(data.points)
-        if enough or 2 * count > settings.most_inducing_per_dimension * d:
+        most = max(min(settings.most_inducing_per_dimension * d, settings.most_inducing), count)
+        if enough or count == most:
             break
-        count *= 2
+        count = min(2 * count, most)
     surrogate = Surrogate(training.space, hyp, factors, training.offset)
-    return surrogate, SurrogateFit(bound, tuple(history), len(rows), factors.jitter, miss, failures)
+    rotated = training.space.rotation is not None
+    return surrogate, training, SurrogateFit(bound, tuple(history), len(rows), factors.jitter, miss, failures, rotated)
 
 
 def high_density_miss(training: TrainingSet, hyp: Hyperparameters, factors: sgpr.Factors) -> float:
@@ -144,7 +189,27 @@ def high_density_miss(training: TrainingSet, hyp: Hyperparameters, factors: sgpr
     return float(np.sqrt(max(excess - 2 * error, 0.0)))
 
 
-def weak_prior(data: _Data, rng: np.random.Generator) -> tuple[GaussianPrior, Float[ndarray, " p"]]:
+def whitening(training: TrainingSet, rng: np.random.Generator) -> Float[ndarray, "d d"]:
+    """The symmetric root of the inverse covariance of the better points, thinned; the nearest whitening to no change."""
+    near = _better_rows(training.points, training.values, 3.0, rng)
+    cov = np.cov(training.points[near].T)
+    values, vectors = np.linalg.eigh(cov)
+    values = np.maximum(values, 1e-12 * values[-1])
+    return (vectors / np.sqrt(values)) @ vectors.T
+
+
+def _better_rows(
+    points: Float[ndarray, "n d"], values: Float[ndarray, " n"], depth: float, rng: np.random.Generator
+) -> Int[ndarray, " k"]:
+    """Rows within a contour of the best, at least 10 D of them, thinned to a spread-out set."""
+    d = points.shape[1]
+    near = np.flatnonzero(values >= values.max() - contour_depth(depth, d))
+    if len(near) < 10 * d:
+        near = np.argsort(-values, kind="stable")[: 10 * d]
+    return near[spread_rows(points[near], 100 + 20 * d, rng)]
+
+
+def weak_prior(data: _Data, settings: SparseGP, rng: np.random.Generator) -> tuple[GaussianPrior, Float[ndarray, " p"]]:
     """Weakly informative priors, limits and a starting point, from a thinned set of the better points.
 
     Thinned, because an optimiser piles up its evaluations at the mode: their plain spread says where it stopped, not
@@ -152,10 +217,7 @@ def weak_prior(data: _Data, rng: np.random.Generator) -> tuple[GaussianPrior, Fl
     """
     d = data.points.shape[1]
     top = float(data.values.max())
-    near = np.flatnonzero(data.values >= top - contour_depth(6.0, d))
-    if len(near) < 10 * d:
-        near = np.argsort(-data.values, kind="stable")[: 10 * d]
-    near = near[spread_rows(data.points[near], 100 + 20 * d, rng)]
+    near = _better_rows(data.points, data.values, 6.0, rng)
     spread = np.maximum(data.points[near].std(axis=0), 1e-3 * np.ptp(data.points, axis=0))
     start = _quadratic_start(data.take(near), spread)
     rise = float(np.exp(start.log_output))
@@ -163,17 +225,24 @@ def weak_prior(data: _Data, rng: np.random.Generator) -> tuple[GaussianPrior, Fl
     low, high = data.points.min(axis=0), data.points.max(axis=0)
     reach = high - low
     one = np.ones(d)
+    discrepancy = settings.discrepancy
     prior = GaussianPrior(
-        mean=start.pack(),
-        sd=Hyperparameters(1.5 * one, 2.0, 3 * rise + 1.0, 2 * spread, 1.5 * one).pack(),
-        lower=Hyperparameters(
-            np.log(1e-3 * spread), np.log(1e-3), top - depth, low - reach, np.log(1e-2 * spread)
-        ).pack(),
-        upper=Hyperparameters(
-            np.log(30 * reach), np.log(1e3 * (depth + 1.0)), top + 10 * depth + 10, high + reach, np.log(1e3 * reach)
-        ).pack(),
+        mean=np.append(start.pack(), np.log(discrepancy.typical)),
+        sd=np.append(Hyperparameters(1.5 * one, 2.0, 3 * rise + 1.0, 2 * spread, 1.5 * one).pack(), 2.0),
+        lower=np.append(
+            Hyperparameters(
+                np.log(1e-3 * spread), np.log(1e-3), top - depth, low - reach, np.log(1e-2 * spread)
+            ).pack(),
+            np.log(discrepancy.least),
+        ),
+        upper=np.append(
+            Hyperparameters(
+                np.log(30 * reach), np.log(1e3 * (depth + 1)), top + 10 * depth + 10, high + reach, np.log(1e3 * reach)
+            ).pack(),
+            np.log(discrepancy.most),
+        ),
     )
-    return prior, np.clip(start.pack(), prior.lower, prior.upper)
+    return prior, np.clip(prior.mean, prior.lower, prior.upper)
 
 
 def _quadratic_start(data: _Data, spread: Float[ndarray, " d"]) -> Hyperparameters:
@@ -193,16 +262,48 @@ def _quadratic_start(data: _Data, spread: Float[ndarray, " d"]) -> Hyperparamete
     return Hyperparameters(np.log(spread), np.log(rise), mean_top, centre + spread * shift, np.log(widths * spread))
 
 
-def _learn_exact(
-    data: _Data, settings: SparseGP, prior: GaussianPrior, start: Float[ndarray, " p"], rng: np.random.Generator
-) -> Float[ndarray, " p"]:
-    """Hyperparameters of an exact GP on a stratified subset."""
+class _First(NamedTuple):
+    """Hyperparameters of an exact GP on a subset, and what they were learnt from."""
+
+    training: TrainingSet
+    data: _Data
+    prior: GaussianPrior
+    theta: Float[ndarray, " p"]
+    evidence: float
+
+
+def _learn_exact(training: TrainingSet, settings: SparseGP, rng: np.random.Generator) -> _First:
+    """Hyperparameters of an exact GP on a stratified subset.
+
+    The rows of the subset depend on neither the coordinates nor the noise, so evidences of two coordinate systems
+    compare.
+    """
+    data = _Data(training.points, training.values, total_noise_variance(training, settings))
+    prior, start = weak_prior(data, settings, rng)
     subset = data.take(stratified_rows(data.points, data.values, settings.exact_points, rng))
     found = maximise_with_prior(
-        lambda theta: exact.evidence_and_gradient(theta, *subset), start, prior, steps=100, tolerance=1e-2
+        _objective(exact.evidence_and_gradient, subset), start, prior, steps=100, tolerance=1e-2
     )
     logger.info("exact GP on %d points: %d steps, evidence %.1f", len(subset.points), found.steps, found.value)
-    return found.argument
+    return _First(training, data, prior, found.argument, found.value)
+
+
+def _bound(
+    inducing: Float[ndarray, "m d"], workspace: sgpr.Workspace, theta: Float[ndarray, " p"], *data: ndarray
+) -> sgpr.Gradient:
+    return sgpr.bound_and_gradient(theta, inducing, *data, workspace=workspace)
+
+
+def _objective(gradient: Callable[..., sgpr.Gradient], data: _Data) -> Objective:
+    """A bound as a function of the hyperparameters and, last, the logarithm of the discrepancy."""
+
+    def objective(theta: Float[ndarray, " p"]) -> tuple[float, Float[ndarray, " p"]]:
+        noisy = data.with_discrepancy(theta[-1])
+        found = gradient(theta[:-1], *noisy)
+        by_discrepancy = found.log_noise_sd @ (np.exp(2 * theta[-1]) / noisy.noise)
+        return found.value, np.append(found.hyperparameters, by_discrepancy)
+
+    return objective
 
 
 def _learn_sparse(
@@ -216,25 +317,21 @@ def _learn_sparse(
 ) -> tuple[Float[ndarray, " p"], list[float], int]:
     """Greedy inducing points and hyperparameters in turn, until the GP-ELBO no longer improves."""
     d = data.points.shape[1]
+    growth = count / (settings.inducing_per_dimension * d)
     if settings.learning_points_per_dimension is not None:
-        size = settings.learning_points_per_dimension * d * count // (settings.inducing_per_dimension * d)
+        size = min(round(growth * settings.learning_points_per_dimension * d), settings.most_learning_points)
         data = data.take(stratified_rows(data.points, data.values, size, rng))
     if settings.learning_inducing_per_dimension is not None:
-        count = settings.learning_inducing_per_dimension * count // settings.inducing_per_dimension
+        count = min(round(growth * settings.learning_inducing_per_dimension * d), settings.most_learning_inducing)
     count = min(count, len(data.points))
     workspace = sgpr.Workspace(count * len(data.points))
     history: list[float] = []
     failures = 0
     for round_number in range(settings.rounds):
-        rows = greedy_inducing(Hyperparameters.unpack(theta), data.points, data.noise, count)
-        inducing = data.points[rows]
-        found = maximise_with_prior(
-            lambda t, z=inducing: sgpr.bound_and_gradient(t, z, *data, workspace=workspace),  # type: ignore[misc]
-            theta,
-            prior,
-            steps=60,
-            tolerance=0.1,
-        )
+        noise = data.with_discrepancy(theta[-1]).noise
+        rows = greedy_inducing(Hyperparameters.unpack(theta[:-1]), data.points, noise, count)
+        bound = partial(_bound, data.points[rows], workspace)
+        found = maximise_with_prior(_objective(bound, data), theta, prior, steps=60, tolerance=0.1)
         theta, failures = found.argument, failures + found.failures
         history.append(found.value)
         progress.say(f"surrogate: round {round_number + 1}, bound {found.value:.1f}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -10,6 +10,7 @@ from scipy.special import ndtr, ndtri
 from vsbq._typing import Float, ndarray
 from vsbq.bounds import Bounds
 from vsbq.evaluations import Evaluations
+from vsbq.numerics.mixture import Mixture
 from vsbq.numerics.shaping import contour_depth
 
 #: Points this close to a bound (as a share of the box, or of the typical distance from a one-sided bound) are moved
@@ -23,24 +24,34 @@ INFERRED_BOX_SIGMA = 2.0
 
 @dataclass(frozen=True, eq=False)
 class InferenceSpace:
-    """Probit for two-sided bounds, log for one-sided, identity for none; then (v − centre) / scale."""
+    """Probit for two-sided bounds, log for one-sided, identity for none; then (v − centre) / scale; then a rotation.
+
+    `rotation` is an invertible matrix or None: u = rotation (v − centre) / scale.
+    """
 
     bounds: Bounds
     edge: Float[ndarray, " d"]
     centre: Float[ndarray, " d"]
     scale: Float[ndarray, " d"]
+    rotation: Float[ndarray, "d d"] | None = None
 
     def forward(self, points: Float[ndarray, "n d"]) -> Float[ndarray, "n d"]:
         """Coordinates in inference space."""
-        return (_unbound(points, self.bounds, self.edge) - self.centre) / self.scale
+        u = (_unbound(points, self.bounds, self.edge) - self.centre) / self.scale
+        return u if self.rotation is None else u @ self.rotation.T
 
     def inverse(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "n d"]:
         """Coordinates in the user's space, never outside the bounds."""
-        return _rebound(u * self.scale + self.centre, self.bounds)
+        return _rebound(self._unrotate(u) * self.scale + self.centre, self.bounds)
 
     def log_jacobian(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """log |dx/du|: added to a log density of the user's space, it gives that of inference space."""
-        return _log_slope(u * self.scale + self.centre, self.bounds).sum(axis=1) + float(np.log(self.scale).sum())
+        slope = _log_slope(self._unrotate(u) * self.scale + self.centre, self.bounds).sum(axis=1)
+        turn = 0.0 if self.rotation is None else float(np.linalg.slogdet(self.rotation)[1])
+        return slope + (float(np.log(self.scale).sum()) - turn)
+
+    def _unrotate(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "n d"]:
+        return u if self.rotation is None else np.linalg.solve(self.rotation, u.T).T
 
     def at_edge(self, points: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """Which points `forward` moves off a bound."""
@@ -58,6 +69,21 @@ def infer_space(evaluations: Evaluations) -> InferenceSpace:
     else:
         low, high = _high_density_box(evaluations, edge)
     return InferenceSpace(bounds, edge, (low + high) / 2, (high - low) / 2)
+
+
+def rotated(space: InferenceSpace, rotation: Float[ndarray, "d d"]) -> InferenceSpace:
+    """The same space in rotated coordinates."""
+    return replace(space, rotation=rotation)
+
+
+def unrotated(space: InferenceSpace, mixture: Mixture) -> tuple[InferenceSpace, Mixture]:
+    """A mixture of rotated coordinates in those before the rotation, and their space: the same density."""
+    if space.rotation is None:
+        return space, mixture
+    back = np.linalg.inv(space.rotation)
+    half = back @ mixture.trils
+    trils = np.linalg.cholesky(half @ np.swapaxes(half, 1, 2))
+    return replace(space, rotation=None), Mixture(mixture.log_weights, mixture.means @ back.T, trils)
 
 
 def _edges(evaluations: Evaluations) -> Float[ndarray, " d"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from vsbq._typing import Float, Int, ndarray
 from vsbq.errors import FitError
 from vsbq.evaluations import Evaluations
 from vsbq.numerics.shaping import contour_depth
-from vsbq.transform import InferenceSpace, infer_space
+from vsbq.transform import InferenceSpace, infer_space, rotated
 
 #: Log densities, relative to the best, are taken on this grid: with it, adding a constant to all of them cannot change
 #: a single bit of what follows.
@@ -40,6 +40,11 @@ class TrainingSet:
     def dimension(self) -> int:
         """Number of parameters."""
         return int(self.points.shape[1])
+
+    def rotate(self, rotation: Float[ndarray, "d d"]) -> TrainingSet:
+        """The same evaluations in rotated coordinates."""
+        values = self.values - float(np.linalg.slogdet(rotation)[1])
+        return replace(self, space=rotated(self.space, rotation), points=self.points @ rotation.T, values=values)
 
     def __len__(self) -> int:
         return len(self.points)

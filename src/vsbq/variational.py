@@ -119,7 +119,7 @@ def fit_mixture(
         tried.append((elbo(mixture, surrogate, rng, 20_000).value, name, mixture))
         logger.info("start %s: ELBO %.4f", name, tried[-1][0] + surrogate.offset)
     if settings.adapt:
-        mixture = _adapt(_pool([m for _, _, m in tried]), settings, surrogate, box, rng)
+        mixture = _adapt(_pool([m for _, _, m in tried]), settings, surrogate, training, rng)
     else:
         mixture = max(tried, key=lambda t: t[0])[2]
     for schedule in settings.then:
@@ -128,6 +128,11 @@ def fit_mixture(
     if settings.polish:
         mixture = _polish(mixture, settings, surrogate, box, rng)
     final = elbo(mixture, surrogate, rng, settings.elbo_draws)
+    if settings.adapt:
+        single = _ascend(_one_normal(mixture), settings, settings.first, surrogate, box, rng)
+        simple = elbo(single, surrogate, rng, settings.elbo_draws)
+        if simple.value > final.value - 2 * final.monte_carlo_error:
+            mixture, final = single, simple
     names = tuple((name, value + surrogate.offset) for value, name, _ in tried)
     return mixture, final, VariationalFit(names, len(mixture.means))
 
@@ -141,13 +146,20 @@ def _pool(mixtures: list[Mixture]) -> Mixture:
 
 
 def _adapt(
-    mixture: Mixture, settings: VariationalMixture, surrogate: Surrogate, box: SoftBox, rng: np.random.Generator
+    mixture: Mixture,
+    settings: VariationalMixture,
+    surrogate: Surrogate,
+    training: TrainingSet,
+    rng: np.random.Generator,
 ) -> Mixture:
-    """Population Monte Carlo: draw, weight by the surrogate, EM; draws outside the training points' box count nothing."""
+    """Population Monte Carlo: draw, weight by the surrogate where it can be trusted, EM; again."""
+    box = SoftBox.around(training.points)
+    limit = _variance_limit(surrogate, training)
     for draws, iterations in settings.adapt:
         u = sample(mixture, draws, rng)
         u = u[((u >= box.lower) & (u <= box.upper)).all(axis=1)]
         weights = truncated_weights(surrogate.mean(u) - log_pdf(mixture, u))
+        weights = _trusted_weights(u, weights, surrogate, limit, rng)
         mixture = weighted_em(mixture, u, weights, iterations, caution=5.0)
         if len(mixture.means) > settings.components:
             mixture = _heaviest(mixture, settings.components)
@@ -155,6 +167,37 @@ def _adapt(
             "%d draws: %d components, effective size %.3f", draws, len(mixture.means), effective_size(weights) / len(u)
         )
     return mixture
+
+
+def _variance_limit(surrogate: Surrogate, training: TrainingSet) -> float:
+    """Largest variance of the surrogate at which it is still believed: one nat plus thrice the usual sd near the top."""
+    near = np.argsort(-training.values, kind="stable")[: max(100, len(training) // 20)]
+    usual = np.sqrt(np.quantile(surrogate.variance(training.points[near[:: max(1, len(near) // 500)]]), 0.9))
+    return float((1.0 + 3.0 * usual) ** 2)
+
+
+def _trusted_weights(
+    u: Float[ndarray, "n d"],
+    weights: Float[ndarray, " n"],
+    surrogate: Surrogate,
+    limit: float,
+    rng: np.random.Generator,
+) -> Float[ndarray, " n"]:
+    """Weights without the draws at which the surrogate is only guessing, if a look at some shows that there are any."""
+    looked = u[rng.choice(len(u), 1000, p=weights)]
+    if np.mean(surrogate.variance(looked) > limit) < 0.01:
+        return weights
+    known = surrogate.variance(u) <= limit
+    return weights * known / (weights @ known) if (weights * known > 0).sum() > 10 * u.shape[1] else weights
+
+
+def _one_normal(mixture: Mixture) -> Mixture:
+    """The normal with the mean and covariance of a mixture."""
+    mean = mixture.weights @ mixture.means
+    shift = mixture.means - mean
+    second = np.matmul(mixture.trils, np.swapaxes(mixture.trils, 1, 2)) + shift[:, :, None] * shift[:, None, :]
+    cov = np.einsum("k,kij->ij", mixture.weights, second)
+    return Mixture(np.zeros(1), mean[None], np.linalg.cholesky(cov)[None])
 
 
 def _heaviest(mixture: Mixture, count: int) -> Mixture:

@@ -1,4 +1,4 @@
-"""Exact Gaussian process regression with per-point noise: log marginal likelihood, gradient and prediction (Eqs. 4, 5)."""
+"""Exact Gaussian process regression with per-point noise: evidence, gradient and prediction (Eqs. 4 and 5)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from vsbq._typing import Float, ndarray
 from vsbq.numerics import linalg
 from vsbq.numerics.kernel import Hyperparameters, kernel, mean, mean_gradient
+from vsbq.numerics.sgpr import Gradient
 
 
 class ExactFactors(NamedTuple):
@@ -37,7 +38,7 @@ def evidence_and_gradient(
     points: Float[ndarray, "n d"],
     values: Float[ndarray, " n"],
     noise_variance: Float[ndarray, " n"],
-) -> tuple[float, Float[ndarray, " p"]]:
+) -> Gradient:
     """Log marginal likelihood log N(y; m, K + S) and its gradient; raises `NotPositiveDefinite`."""
     hyp = Hyperparameters.unpack(theta)
     k = kernel(points, points, hyp)
@@ -45,12 +46,14 @@ def evidence_and_gradient(
     residual = values - mean(points, hyp)
     weights = linalg.solve_lower(chol, linalg.solve_lower(chol, residual), transpose=True)
     value = -0.5 * (len(points) * np.log(2 * np.pi) + linalg.log_determinant(chol) + residual @ weights)
-    w = 0.5 * (np.outer(weights, weights) - linalg.inverse_from_cholesky(chol)) * k  # (∂/∂K) ∘ K
+    by_kernel = 0.5 * (np.outer(weights, weights) - linalg.inverse_from_cholesky(chol))
+    w = by_kernel * k
     row = w.sum(axis=1)
     spread = 2 * row @ points**2 - 2 * np.einsum("nd,nd->d", points, linalg.product(w, points))
     to_scales = spread * np.exp(-2 * hyp.log_scales)
     to_top, to_location, to_widths = mean_gradient(points, hyp, weights)
-    return float(value), np.concatenate([to_scales, [2 * row.sum(), to_top], to_location, to_widths])
+    by_theta = np.concatenate([to_scales, [2 * row.sum(), to_top], to_location, to_widths])
+    return Gradient(float(value), by_theta, 2 * noise_variance * np.diagonal(by_kernel))
 
 
 def predict(

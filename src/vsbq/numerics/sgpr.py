@@ -40,6 +40,14 @@ class Statistics(NamedTuple):
     trace: float  # Tr K_XX S⁻¹
 
 
+class Gradient(NamedTuple):
+    """A bound with its derivatives: by the packed hyperparameters, and by the logarithm of each point's noise sd."""
+
+    value: float
+    hyperparameters: Float[ndarray, " p"]
+    log_noise_sd: Float[ndarray, " n"]
+
+
 class Workspace:
     """Two buffers that a run of `bound_and_gradient` calls shares: fresh pages cost more than the arithmetic."""
 
@@ -124,8 +132,8 @@ def bound_and_gradient(
     values: Float[ndarray, " n"],
     noise_variance: Float[ndarray, " n"],
     workspace: Workspace | None = None,
-) -> tuple[float, Float[ndarray, " p"]]:
-    """GP-ELBO and its gradient with respect to the packed hyperparameters, about 4·n·m² flops.
+) -> Gradient:
+    """GP-ELBO and its gradient, about 4·n·m² flops.
 
     Raises `NotPositiveDefinite` where K_ZZ cannot be factorised with any allowed jitter.
     """
@@ -157,17 +165,19 @@ def bound_and_gradient(
     lifted_beta = linalg.solve_lower(chol, beta, transpose=True)
     features = np.column_stack([np.ones(n), points, points * points])
     moments = np.zeros((m, features.shape[1]))  # Σ_n W_mn (1, x_n, x_n²) with W = (∂/∂K_ZX) ∘ K_ZX
-    residual = np.empty(n)
+    residual, column = np.empty(n), np.empty(n)  # r, and Σ_m W_mn
     for rows in _chunks(n):
         residual[rows] = scaled[rows] - linalg.product_vector(u[:, rows].T, beta)
         w = linalg.product(lifted, u[:, rows])
         w *= ks[:, rows]
         moments += linalg.product(w, features[rows])
         moments += lifted_beta[:, None] * linalg.product(ks[:, rows], residual[rows, None] * features[rows])
+        column[rows] = w.sum(axis=0) + residual[rows] * linalg.product_vector(ks[:, rows].T, lifted_beta)
     t = v - 2 * np.eye(m) + v_inverse + np.outer(beta, beta)
     half = linalg.solve_lower(chol, np.asfortranarray(t), transpose=True)
     grad_zz = -0.5 * linalg.solve_lower(chol, np.asfortranarray(half.T), transpose=True)
-    return value, _gradient(hyp, inducing, points, moments, (grad_zz, kernel_zz, jitter), trace, residual / noise_sd)
+    by_theta = _gradient(hyp, inducing, points, moments, (grad_zz, kernel_zz, jitter), trace, residual / noise_sd)
+    return Gradient(value, by_theta, residual * scaled - column - 1.0 + hyp.output_variance / noise_variance)
 
 
 def _gradient(

@@ -1,0 +1,325 @@
+"""A posterior in one file: plain arrays and a JSON header in NumPy's npz format, without pickles.
+
+Everything is float64 (little endian, C order), except `header`, the UTF-8 bytes of a JSON object. With D parameters,
+K components, M inducing points and N evaluations the arrays are:
+
+    space_lower, space_upper (D)       hard bounds, infinite where open
+    space_edge, space_centre, space_scale (D)
+                                       from the user's x to u: v = Φ⁻¹((x − lower) / (upper − lower)) with two bounds,
+                                       log(x − lower) or −log(upper − x) with one, x with none; u = (v − centre) / scale
+                                       (points closer to a bound than `edge` are first moved to that distance)
+    mixture_log_weights (K), mixture_means (K, D), mixture_trils (K, D(D+1)/2)
+                                       the posterior: a mixture of Gaussians in u; each Cholesky factor as the rows of
+                                       its lower triangle, one after the other
+    surrogate_hyperparameters (3D+2)   log length scales, log output scale, top, centre and log widths of the mean
+    surrogate_inducing (M, D), surrogate_weights (M), surrogate_chol_kernel, surrogate_chol_v (M(M+1)/2)
+    surrogate_rotation (D, D)          if there is one, the surrogate's coordinates are rotation · u
+    evaluations_points (N, D), evaluations_log_density (N), evaluations_sd (N)
+    evaluations_plausible_lower, evaluations_plausible_upper (D)
+
+A compact file has no `surrogate_` and no `evaluations_` arrays; `evaluations_sd` and the plausible bounds are there
+only if they were given. The header holds `format`, `format_version`, `vsbq_version`, `names`, `components` (K),
+`offset` (added to `elbo.value` it is the evidence lower bound), `elbo`, `surrogate`, `evaluations`, `history` and
+`checksum`: the SHA-256 of `json.dumps(header without checksum, sort_keys=True)` followed by the bytes of the arrays in
+the order of their names. It finds damage; it is no signature. Draws with NumPy alone:
+
+    import json, numpy as np
+    with np.load("posterior.npz") as file:
+        header = json.loads(file["header"].tobytes())
+        weights, means = np.exp(file["mixture_log_weights"]), file["mixture_means"]
+        centre, scale = file["space_centre"], file["space_scale"]
+        trils = np.zeros((*means.shape, means.shape[1]))
+        trils[:, np.tri(means.shape[1], dtype=bool)] = file["mixture_trils"]
+    rng = np.random.default_rng()
+    k = rng.choice(len(weights), 1000, p=weights / weights.sum())
+    v = centre + scale * (means[k] + np.einsum("nij,nj->ni", trils[k], rng.standard_normal(means[k].shape)))
+    # v is x for open parameters; undo the log or the probit for the others
+
+A later version may add a field to the header's tuples (history, elbo) only with a default; any other change raises
+`VERSION`.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from vsbq import _validation as door
+from vsbq._typing import Float, ndarray
+from vsbq._version import __version__
+from vsbq.bounds import Bounds
+from vsbq.errors import VsbqError
+from vsbq.evaluations import Evaluations
+from vsbq.files.container import Arrays, Broken, read, write
+from vsbq.numerics.kernel import Hyperparameters
+from vsbq.numerics.mixture import Mixture
+from vsbq.numerics.sgpr import Factors
+from vsbq.posterior import History, Posterior
+from vsbq.surrogate import Surrogate
+from vsbq.transform import InferenceSpace
+from vsbq.variational import Elbo
+
+__all__ = ["PosteriorFileError", "load", "save"]
+
+FORMAT = "vsbq posterior"
+VERSION = 1
+
+
+class PosteriorFileError(VsbqError, ValueError):
+    """The file holds no posterior that can be loaded, or the posterior can't be saved; the message says why."""
+
+
+class _SurrogateHeader(NamedTuple):
+    inducing: int
+    rotated: bool
+    offset: float
+    jitter: float
+
+
+class _EvaluationsHeader(NamedTuple):
+    rows: int
+    noisy: bool
+    plausible: bool
+    notes: tuple[str, ...]
+
+
+class _Header(NamedTuple):
+    format: str
+    format_version: int
+    vsbq_version: str
+    names: tuple[str, ...]
+    components: int
+    offset: float
+    elbo: Elbo
+    surrogate: _SurrogateHeader | None
+    evaluations: _EvaluationsHeader | None
+    history: History | None
+
+
+def save(posterior: Posterior, path: str | os.PathLike[str], *, compact: bool = False, overwrite: bool = False) -> Path:
+    """Write a posterior to one npz file and return its path, with ".npz" added if it had no suffix.
+
+    `compact` leaves out the surrogate and the evaluations. The file appears under its name only when it is complete.
+    """
+    target = _with_suffix(Path(path))
+    if target.exists() and not overwrite:
+        raise FileExistsError(f"'{target}' exists. Pass overwrite=True to replace it, or save under another name.")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder '{target.parent}' to save '{target.name}' in. Create it first.")
+    try:
+        header, arrays = _take_apart(posterior, compact)
+        _put_together(header, arrays)
+    except Broken as error:
+        raise PosteriorFileError(f"This posterior can't be saved: {error}") from None
+    write(target, header, arrays)
+    return target
+
+
+def load(path: str | os.PathLike[str]) -> Posterior:
+    """Read a posterior that `save` wrote; nothing in the file is executed.
+
+    Raises `PosteriorFileError` for a file that is damaged, foreign, inconsistent or too new.
+    """
+    source = Path(path)
+    if not source.exists():
+        source = _with_suffix(source)
+    with source.open("rb") as stream:
+        try:
+            return _put_together(*read(stream, _Header, _shapes, format_name=FORMAT, version=VERSION))
+        except Broken as error:
+            raise PosteriorFileError(f"'{source}' can't be loaded: {error}") from None
+        except Exception as error:  # zip, deflate, npy and JSON each have their own ways to fail on arbitrary bytes
+            raise PosteriorFileError(
+                f"'{source}' can't be loaded: it is damaged or no posterior file ({type(error).__name__}: {error}). "
+                "Take another copy, or save the posterior again."
+            ) from error
+
+
+def _with_suffix(path: Path) -> Path:
+    return path if path.suffix else path.with_name(path.name + ".npz")
+
+
+# From a posterior to a header and arrays, and back
+
+
+def _take_apart(posterior: Posterior, compact: bool) -> tuple[_Header, Arrays]:
+    space, mixture = posterior.space, posterior.mixture
+    _require(space.rotation is None, "its mixture lives in rotated coordinates")
+    arrays = {
+        "space_lower": space.bounds.lower,
+        "space_upper": space.bounds.upper,
+        "space_edge": space.edge,
+        "space_centre": space.centre,
+        "space_scale": space.scale,
+        "mixture_log_weights": mixture.log_weights,
+        "mixture_means": mixture.means,
+        "mixture_trils": _pack_lower(mixture.trils),
+    }
+    surrogate = evaluations = None
+    if not compact and posterior.surrogate is not None:
+        surrogate, more = _take_apart_surrogate(posterior.surrogate, posterior)
+        arrays |= more
+    if not compact and posterior.evaluations is not None:
+        evaluations, more = _take_apart_evaluations(posterior.evaluations, posterior)
+        arrays |= more
+    header = _Header(
+        format=FORMAT,
+        format_version=VERSION,
+        vsbq_version=__version__,
+        names=posterior.names,
+        components=len(mixture.means),
+        offset=posterior.offset,
+        elbo=posterior.elbo_estimate,
+        surrogate=surrogate,
+        evaluations=evaluations,
+        history=posterior.history,
+    )
+    return header, {name: np.ascontiguousarray(array, dtype="<f8") for name, array in arrays.items()}
+
+
+def _put_together(header: _Header, arrays: Arrays) -> Posterior:
+    names = header.names
+    _require(len(set(names)) == len(names) and all(names), "parameters have no name or share one")
+    _check_numbers(header, arrays)
+    a = arrays
+    bounds = Bounds(a["space_lower"], a["space_upper"])
+    space = InferenceSpace(bounds, a["space_edge"], a["space_centre"], a["space_scale"])
+    trils = _unpack_lower(a["mixture_trils"], len(names))
+    _require((np.einsum("kii->ki", trils) > 0).all(), "a component of the mixture has no positive scale")
+    return Posterior(
+        names=names,
+        space=space,
+        mixture=Mixture(a["mixture_log_weights"], a["mixture_means"], trils),
+        elbo_estimate=header.elbo,
+        offset=header.offset,
+        evaluations=_put_together_evaluations(header, arrays, bounds),
+        surrogate=_put_together_surrogate(header, arrays, space),
+        history=header.history,
+    )
+
+
+def _take_apart_surrogate(surrogate: Surrogate, posterior: Posterior) -> tuple[_SurrogateHeader, Arrays]:
+    space, factors = surrogate.space, surrogate.factors
+    same = space.bounds == posterior.bounds and all(
+        np.array_equal(getattr(space, name), getattr(posterior.space, name)) for name in ("edge", "centre", "scale")
+    )
+    _require(same, "its surrogate lives in another space than its mixture")
+    arrays = {
+        "surrogate_hyperparameters": surrogate.hyp.pack(),
+        "surrogate_inducing": factors.inducing,
+        "surrogate_weights": factors.weights,
+        "surrogate_chol_kernel": _pack_lower(factors.chol_kernel),
+        "surrogate_chol_v": _pack_lower(factors.chol_v),
+    }
+    rotated = space.rotation is not None
+    if space.rotation is not None:
+        arrays["surrogate_rotation"] = space.rotation
+    return _SurrogateHeader(len(factors.inducing), rotated, surrogate.offset, factors.jitter), arrays
+
+
+def _put_together_surrogate(header: _Header, arrays: Arrays, space: InferenceSpace) -> Surrogate | None:
+    if header.surrogate is None:
+        return None
+    inducing, rotated, offset, jitter = header.surrogate
+    if rotated:
+        space = replace(space, rotation=arrays["surrogate_rotation"])
+        _require(np.linalg.matrix_rank(arrays["surrogate_rotation"]) == len(header.names), "a rotation is singular")
+    factors = Factors(
+        inducing=arrays["surrogate_inducing"],
+        chol_kernel=np.asfortranarray(_unpack_lower(arrays["surrogate_chol_kernel"], inducing)),
+        chol_v=np.asfortranarray(_unpack_lower(arrays["surrogate_chol_v"], inducing)),
+        weights=arrays["surrogate_weights"],
+        jitter=jitter,
+    )
+    positive = (np.diagonal(factors.chol_kernel) > 0).all() and (np.diagonal(factors.chol_v) > 0).all()
+    _require(positive, "a Cholesky factor of the surrogate has no positive diagonal")
+    return Surrogate(space, Hyperparameters.unpack(arrays["surrogate_hyperparameters"]), factors, offset)
+
+
+def _take_apart_evaluations(evaluations: Evaluations, posterior: Posterior) -> tuple[_EvaluationsHeader, Arrays]:
+    same = evaluations.names == posterior.names and evaluations.bounds == posterior.bounds
+    _require(same, "its evaluations have other names or bounds than its parameters")
+    arrays = {"evaluations_points": evaluations.points, "evaluations_log_density": evaluations.log_density}
+    sd, plausible = evaluations.log_density_sd, evaluations.plausible_bounds
+    if sd is not None:
+        arrays["evaluations_sd"] = sd
+    if plausible is not None:
+        arrays |= {"evaluations_plausible_lower": plausible.lower, "evaluations_plausible_upper": plausible.upper}
+    return _EvaluationsHeader(len(evaluations), sd is not None, plausible is not None, evaluations.notes), arrays
+
+
+def _put_together_evaluations(header: _Header, arrays: Arrays, bounds: Bounds) -> Evaluations | None:
+    if header.evaluations is None:
+        return None
+    points, values = arrays["evaluations_points"], arrays["evaluations_log_density"]
+    _require(not bounds.outside(points).any(), "an evaluation lies outside the bounds")
+    plausible = None
+    if header.evaluations.plausible:
+        plausible = Bounds(arrays["evaluations_plausible_lower"], arrays["evaluations_plausible_upper"])
+    rows = door.Rows(points, values, arrays.get("evaluations_sd"), np.arange(len(points)), header.evaluations.notes)
+    evaluations = object.__new__(Evaluations)  # they were validated when they were made
+    evaluations._assign(rows, bounds, plausible, header.names)
+    return evaluations
+
+
+def _pack_lower(factors: Float[ndarray, "*k d d"]) -> Float[ndarray, "*k t"]:
+    """The rows of the lower triangles, one after the other."""
+    return factors[..., np.tri(factors.shape[-1], dtype=bool)]
+
+
+def _unpack_lower(packed: Float[ndarray, "*k t"], size: int) -> Float[ndarray, "*k d d"]:
+    factors = np.zeros((*packed.shape[:-1], size, size))
+    factors[..., np.tri(size, dtype=bool)] = packed
+    return factors
+
+
+# What must be true of the numbers
+
+
+def _require(fine: bool | np.bool_, trouble: str) -> None:
+    if not fine:
+        raise Broken(f"{trouble}. The numbers make no posterior; take another copy, or fit again.")
+
+
+def _check_numbers(header: _Header, arrays: Arrays) -> None:
+    may_be_infinite = {"space_lower", "space_upper", "mixture_log_weights", "evaluations_log_density"}
+    for name, array in arrays.items():
+        fine = ~np.isnan(array) if name in may_be_infinite else np.isfinite(array)
+        _require(fine.all(), f"'{name}' holds NaN or infinity")
+    scalars = [header.offset, *header.elbo, *([] if header.surrogate is None else header.surrogate)]
+    _require(np.isfinite(scalars).all(), "the ELBO, an offset or the jitter is not finite")
+    _require(header.elbo.sd >= 0, "the sd of the ELBO is negative")
+    _require((arrays["space_lower"] < arrays["space_upper"]).all(), "a lower bound is not below its upper bound")
+    _require((arrays["space_edge"] >= 0).all(), "'space_edge' is negative")
+    _require((arrays["space_scale"] > 0).all(), "'space_scale' is not positive")
+    total = np.exp(np.minimum(arrays["mixture_log_weights"], 1.0)).sum()
+    _require(abs(total - 1) < 1e-6, "the weights of the mixture don't sum to one")
+    if header.evaluations is not None:
+        _require((arrays["evaluations_log_density"] < np.inf).all(), "a log density is +inf")
+        _require((arrays.get("evaluations_sd", np.zeros(1)) >= 0).all(), "a noise sd is negative")
+
+
+def _shapes(header: _Header) -> dict[str, tuple[int, ...]]:
+    """The arrays that a file with this header holds."""
+    d, k = len(header.names), header.components
+    shapes: dict[str, tuple[int, ...]]
+    shapes = {f"space_{name}": (d,) for name in ("lower", "upper", "edge", "centre", "scale")}
+    shapes |= {"mixture_log_weights": (k,), "mixture_means": (k, d), "mixture_trils": (k, d * (d + 1) // 2)}
+    if header.surrogate is not None:
+        m = header.surrogate.inducing
+        shapes |= {"surrogate_hyperparameters": (3 * d + 2,), "surrogate_inducing": (m, d), "surrogate_weights": (m,)}
+        shapes |= {f"surrogate_{name}": (m * (m + 1) // 2,) for name in ("chol_kernel", "chol_v")}
+        if header.surrogate.rotated:
+            shapes["surrogate_rotation"] = (d, d)
+    if header.evaluations is not None:
+        n = header.evaluations.rows
+        shapes |= {"evaluations_points": (n, d), "evaluations_log_density": (n,)}
+        if header.evaluations.noisy:
+            shapes["evaluations_sd"] = (n,)
+        if header.evaluations.plausible:
+            shapes |= {"evaluations_plausible_lower": (d,), "evaluations_plausible_upper": (d,)}
+    return shapes

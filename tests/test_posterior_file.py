@@ -1,0 +1,372 @@
+"""The posterior file: exact round trips, and no file that makes `load` do anything but refuse."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import textwrap
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vsbq
+from vsbq.files import container, posterior_file
+from vsbq.files.posterior_file import PosteriorFileError, load, save
+from vsbq.posterior import Posterior
+from vsbq.surrogate import SparseGP
+from vsbq.variational import VariationalMixture
+
+SETTINGS = vsbq.Settings(surrogate=SparseGP(inducing_per_dimension=20), variational=VariationalMixture(components=4))
+BOUNDS = {
+    "open": None,
+    "bounded": [(-4.0, 5.0), (-6.0, 6.0)],
+    "half-bounded": {"a": (-5.0, None), "b": (None, 7.0)},
+}
+
+
+def small_posterior(kind: str, seed: int = 0) -> Posterior:
+    rng = np.random.default_rng(seed)
+    points = np.clip(rng.normal([0.5, -0.5], [1.0, 1.5], (300, 2)), -3.9, 4.9)
+    values = 7.0 - 0.5 * ((points - [0.3, -0.2]) ** 2 / [0.5, 1.5]).sum(axis=1)
+    noisy = kind == "half-bounded"
+    return vsbq.fit(
+        points,
+        values + 0.1 * rng.standard_normal(300) * noisy,
+        log_density_sd=np.full(300, 0.1) if noisy else None,
+        bounds=BOUNDS[kind],
+        plausible_bounds=[(-2, 2), (-2, 2)] if kind == "bounded" else None,
+        names=["a", "b"],
+        settings=SETTINGS,
+        rng=seed,
+    )
+
+
+@pytest.fixture(scope="module", params=list(BOUNDS))
+def posterior(request) -> Posterior:
+    return small_posterior(request.param)
+
+
+@pytest.fixture(scope="module")
+def one() -> Posterior:
+    return small_posterior("half-bounded")
+
+
+def same_answers(a: Posterior, b: Posterior) -> bool:
+    x = a.sample(200, rng=1)
+    return (
+        np.array_equal(x, b.sample(200, rng=1))
+        and np.array_equal(a.log_pdf(x), b.log_pdf(x))
+        and (a.elbo, a.elbo_sd, a.names, a.bounds) == (b.elbo, b.elbo_sd, b.names, b.bounds)
+        and a.summary().to_dict() == b.summary().to_dict()
+    )
+
+
+def identical(a: object, b: object) -> bool:
+    """Whether two objects agree in type and in every field, to the last bit."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, np.ndarray):
+        return np.array_equal(a, b, equal_nan=True) and a.flags.f_contiguous == b.flags.f_contiguous
+    if is_dataclass(a):
+        return all(identical(getattr(a, field.name), getattr(b, field.name)) for field in fields(a))
+    if isinstance(a, tuple):
+        return len(a) == len(b) and all(map(identical, a, b))
+    return a == b
+
+
+# Round trips
+
+
+def test_round_trip_is_exact(posterior, tmp_path):
+    again = load(save(posterior, tmp_path / "post.npz"))
+    assert same_answers(posterior, again)
+    x = posterior.sample(300, rng=2)
+    for before, after in zip(posterior.surrogate.predict(x), again.surrogate.predict(x), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+def test_every_field_comes_back(posterior, tmp_path):
+    assert identical(posterior, load(save(posterior, tmp_path / "post.npz")))
+
+
+@pytest.mark.parametrize("rotation", [None, np.array([[1.0, 0.3], [-0.2, 0.9]])], ids=["straight", "rotated"])
+def test_surrogate_in_rotated_coordinates(one, tmp_path, rotation):
+    surrogate = replace(one.surrogate, space=replace(one.surrogate.space, rotation=rotation))
+    turned = replace(one, surrogate=surrogate)
+    path = save(turned, tmp_path / "post")
+    assert identical(turned, load(path))
+    if rotation is not None:
+        with pytest.raises(PosteriorFileError, match="singular"):
+            load(rewritten(path, surrogate_rotation=np.ones((2, 2))))
+
+
+def test_evaluations_come_back(posterior, tmp_path):
+    before, after = posterior.evaluations, load(save(posterior, tmp_path / "post.npz")).evaluations
+    for name in ("points", "log_density", "log_density_sd"):
+        np.testing.assert_array_equal(getattr(before, name), getattr(after, name))
+    assert (before.bounds, before.plausible_bounds) == (after.bounds, after.plausible_bounds)
+    assert (before.names, before.notes) == (after.names, after.notes)
+    assert not after.points.flags.writeable
+    assert len(after.take([0, 1])) == 2
+
+
+def test_evaluations_that_the_door_would_refuse_come_back(one, tmp_path):
+    few = replace(one, evaluations=one.evaluations.take([0])._with_notes(["Only one is left, né π."]))
+    after = load(save(few, tmp_path / "post.npz")).evaluations
+    assert len(after) == 1
+    assert after.notes == ("Only one is left, né π.",)
+
+
+def test_zero_densities_come_back(tmp_path):
+    points = np.random.default_rng(0).normal(size=(300, 1))
+    values = np.where(points[:, 0] > 2, -np.inf, -(points[:, 0] ** 2))
+    before = vsbq.fit(points, values, settings=SETTINGS, rng=0)
+    after = load(save(before, tmp_path / "post.npz"))
+    np.testing.assert_array_equal(after.evaluations.log_density, values)
+    assert same_answers(before, after)
+
+
+def test_compact_file_is_small_and_says_the_same(posterior, tmp_path):
+    full, compact = save(posterior, tmp_path / "full"), save(posterior, tmp_path / "compact", compact=True)
+    again = load(compact)
+    assert again.evaluations is None
+    assert again.surrogate is None
+    assert again.history == posterior.history
+    assert same_answers(posterior, again)
+    assert compact.stat().st_size < full.stat().st_size / 3
+    assert same_answers(again, load(save(again, tmp_path / "again")))  # what has no surrogate can be saved as well
+
+
+def test_posterior_without_history(one, tmp_path):
+    assert load(save(replace(one, history=None), tmp_path / "post")).history is None
+
+
+def test_numpy_numbers_in_the_history(one, tmp_path):
+    trimmed = one.history.trimmed._replace(kept=np.int64(299))
+    history = one.history._replace(trimmed=trimmed, seconds={"trim": np.float64(0.5)})
+    assert load(save(replace(one, history=history), tmp_path / "post")).history == history
+
+
+def test_saving_twice_gives_the_same_bytes(one, tmp_path):
+    assert save(one, tmp_path / "a").read_bytes() == save(one, tmp_path / "b").read_bytes()
+
+
+def test_method_of_the_posterior(one, tmp_path):
+    path = one.save(tmp_path / "post", compact=True)
+    assert same_answers(one, load(path))
+
+
+def test_reader_in_the_docstring_draws_from_the_posterior(tmp_path, monkeypatch):
+    before = small_posterior("open")
+    save(before, tmp_path / "posterior.npz")
+    monkeypatch.chdir(tmp_path)
+    text = posterior_file.__doc__
+    reader = textwrap.dedent(text[text.index("    import json") : text.index("    # v is x")])
+    found: dict = {}
+    exec(reader.replace("1000", "40_000"), found)
+    assert found["header"]["names"] == ["a", "b"]
+    assert len(reader.strip().splitlines()) <= 11
+    error = np.sqrt(np.diag(before.cov()) / 40_000)
+    assert (abs(found["v"].mean(axis=0) - before.mean()) < 5 * error).all()
+    np.testing.assert_allclose(np.cov(found["v"].T), before.cov(), rtol=0.1, atol=0.05)
+
+
+# Paths
+
+
+def test_suffix_is_added_only_if_there_is_none(one, tmp_path):
+    assert save(one, tmp_path / "fit").name == "fit.npz"
+    assert save(one, str(tmp_path / "fit.posterior")).name == "fit.posterior"
+    assert same_answers(load(tmp_path / "fit"), load(str(tmp_path / "fit.posterior")))
+
+
+def test_existing_file_is_kept_unless_told_otherwise(one, tmp_path):
+    path = tmp_path / "fit.npz"
+    path.write_text("precious")
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        save(one, path)
+    assert path.read_text() == "precious"
+    assert save(one, path, overwrite=True) == path
+    assert same_answers(one, load(path))
+
+
+def test_errors_of_the_file_system_stay_what_they_are(one, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "nothing")
+    with pytest.raises(IsADirectoryError):
+        load(tmp_path)
+    with pytest.raises(FileNotFoundError, match="Create it first"):
+        save(one, tmp_path / "no such folder" / "fit")
+
+
+def test_save_refuses_what_load_would_refuse(one, tmp_path):
+    means = one.mixture.means.copy()
+    means[0, 0] = np.nan
+    with pytest.raises(PosteriorFileError, match="mixture_means"):
+        save(replace(one, mixture=one.mixture._replace(means=means)), tmp_path / "fit")
+    with pytest.raises(PosteriorFileError, match="other names"):
+        save(replace(one, names=("c", "d")), tmp_path / "fit")
+    with pytest.raises(PosteriorFileError, match="another space"):
+        save(replace(one, space=replace(one.space, scale=2 * one.space.scale), evaluations=None), tmp_path / "fit")
+    assert not list(tmp_path.iterdir())
+
+
+# Damage
+
+
+def damaged(data: bytes, rng: np.random.Generator) -> bytes:
+    kind = rng.integers(4)
+    at = int(rng.integers(len(data)))
+    if kind == 0:  # some bytes flipped
+        changed = bytearray(data)
+        for place in rng.integers(len(data), size=rng.integers(1, 5)):
+            changed[place] ^= int(rng.integers(1, 256))
+        return bytes(changed)
+    if kind == 1:  # one bit flipped in the directory at the end, where zip keeps sizes, names and flags
+        changed = bytearray(data)
+        changed[-int(rng.integers(1, min(2000, len(data))))] ^= 1 << int(rng.integers(8))
+        return bytes(changed)
+    if kind == 2:  # cut short
+        return data[:at]
+    return data[:at] + rng.bytes(int(rng.integers(1, 50))) + data[at:]
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_damage_is_refused_or_harmless(one, tmp_path, compact):
+    data = save(one, tmp_path / "fit", compact=compact).read_bytes()
+    path = tmp_path / "damaged.npz"
+    rng = np.random.default_rng(20)
+    refused = 0
+    for _ in range(300):
+        path.write_bytes(damaged(data, rng))
+        try:
+            again = load(path)
+        except PosteriorFileError:
+            refused += 1
+        else:
+            assert same_answers(one, again)
+    assert refused > 200
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"theta,logp\n1,2\n", bytes(1000)])
+def test_foreign_bytes(content, tmp_path):
+    path = tmp_path / "foreign.npz"
+    path.write_bytes(content)
+    with pytest.raises(PosteriorFileError, match="can't be loaded"):
+        load(path)
+
+
+def test_foreign_npz(tmp_path):
+    np.savez(tmp_path / "foreign.npz", points=np.zeros((3, 2)))
+    with pytest.raises(PosteriorFileError, match="header"):
+        load(tmp_path / "foreign.npz")
+    np.savez(tmp_path / "foreign.npz", header=np.frombuffer(b'{"format": "something else"}', np.uint8))
+    with pytest.raises(PosteriorFileError, match="not a vsbq posterior"):
+        load(tmp_path / "foreign.npz")
+
+
+class Bomb:
+    def __reduce__(self):
+        return Path.touch, (Path("executed"),)
+
+
+@pytest.mark.parametrize("where", ["header", "mixture_means"])
+def test_pickle_is_refused_and_not_executed(one, tmp_path, monkeypatch, where):
+    monkeypatch.chdir(tmp_path)
+    path = save(one, tmp_path / "fit")
+    members = dict(np.load(path))
+    members[where] = np.array([Bomb()], dtype=object)
+    np.savez(path, **members)
+    with pytest.raises(PosteriorFileError):
+        load(path)
+    path.write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(PosteriorFileError):
+        load(path)
+    assert not Path("executed").exists()
+
+
+# Files that were made on purpose, with a checksum that fits
+
+
+def rewritten(path: Path, *, header: dict | None = None, **arrays) -> Path:
+    """The file with some entries of its header and some arrays changed, and signed again."""
+    members = dict(np.load(path))
+    entries = json.loads(members.pop("header").tobytes()) | (header or {})
+    members |= arrays
+    entries.pop("checksum")
+    entries["checksum"] = container._checksum(entries, members)
+    text = np.frombuffer(json.dumps(entries).encode(), np.uint8)
+    np.savez_compressed(path, header=text, **members)
+    return path
+
+
+def test_rewriting_alone_changes_nothing(one, tmp_path):
+    assert same_answers(one, load(rewritten(save(one, tmp_path / "fit"))))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("mixture_means", lambda a: a * np.nan, "mixture_means"),
+        ("mixture_means", lambda a: a[:, :1], "shape"),
+        ("mixture_means", lambda a: a.astype(np.float32), "float32"),
+        ("mixture_means", lambda a: np.asfortranarray(a), "shape"),
+        ("mixture_trils", lambda a: -a, "positive scale"),
+        ("mixture_log_weights", lambda a: a + 0.1, "sum to one"),
+        ("mixture_log_weights", lambda a: a + 800.0, "sum to one"),
+        ("space_scale", lambda a: 0 * a, "space_scale"),
+        ("space_edge", lambda a: a - 1, "space_edge"),
+        ("space_lower", lambda a: a + np.nan, "space_lower"),
+        ("space_lower", lambda a: np.full_like(a, np.inf), "lower bound"),
+        ("space_upper", lambda a: a - 5.0, "outside the bounds"),
+        ("surrogate_chol_v", lambda a: -a, "Cholesky"),
+        ("surrogate_weights", lambda a: a + np.inf, "surrogate_weights"),
+        ("evaluations_log_density", lambda a: a + np.inf, "log density"),
+        ("evaluations_sd", lambda a: -a, "noise sd"),
+    ],
+)
+def test_numbers_that_make_no_posterior(one, tmp_path, name, change, message):
+    path = save(one, tmp_path / "fit")
+    rewritten(path, **{name: change(np.load(path)[name])})
+    with pytest.raises(PosteriorFileError, match=message):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ({"format_version": 2, "vsbq_version": "9.0"}, "Upgrade vsbq"),
+        ({"format_version": "1"}, "where int is due"),
+        ({"names": ["a", "a"]}, "name"),
+        ({"names": ["a", ""]}, "name"),
+        ({"names": ["a", "b", "c"]}, "shape|claims"),
+        ({"names": []}, "less than one"),
+        ({"names": None}, "damaged"),
+        ({"components": 0}, "less than one"),
+        ({"components": -4}, "less than one"),
+        ({"components": 3}, "shape"),
+        ({"components": True}, "where int is due"),
+        ({"components": 10**15}, "far larger"),
+        ({"offset": float("nan")}, "finite"),
+        ({"offset": "0"}, "where float is due"),
+        ({"elbo": {"value": 0.0, "sd": -1.0, "monte_carlo_error": 0.0}}, "negative"),
+        ({"elbo": {"value": 0.0}}, "damaged"),
+        ({"surrogate": {"inducing": 10**6, "rotated": False, "offset": 0.0, "jitter": 0.0}}, "far larger"),
+        ({"history": {"trimmed": 3}}, "damaged"),
+        ({"history": []}, "damaged"),
+        ({"unknown": 1}, "damaged"),
+    ],
+)
+def test_headers_that_make_no_posterior(one, tmp_path, header, message):
+    with pytest.raises(PosteriorFileError, match=message):
+        load(rewritten(save(one, tmp_path / "fit"), header=header))
+
+
+def test_changed_header_does_not_fit_the_checksum(one, tmp_path):
+    members = dict(np.load(save(one, tmp_path / "fit")))
+    entries = json.loads(members.pop("header").tobytes()) | {"offset": 1.0}
+    np.savez_compressed(tmp_path / "fit.npz", header=np.frombuffer(json.dumps(entries).encode(), np.uint8), **members)
+    with pytest.raises(PosteriorFileError, match="checksum"):
+        load(tmp_path / "fit")

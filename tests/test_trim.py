@@ -1,0 +1,263 @@
+"""Step 1: what stays, what is merged, and what cannot change a bit of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import reference
+from vsbq.errors import FitError
+from vsbq.evaluations import Evaluations
+from vsbq.numerics.shaping import contour_depth
+from vsbq.trim import GRID, Trim, trim_evaluations
+
+INF = np.inf
+
+
+def evaluations(points, values, **options):
+    """With a plausible box of [−1, 1] inference space is the user's space, and the Jacobian is one."""
+    d = np.shape(points)[1]
+    return Evaluations(points, values, plausible_bounds=[(-1.0, 1.0)] * d, check_sign=False, **options)
+
+
+def row_of(training, point):
+    """The number of the training point at a point."""
+    rows = np.flatnonzero((np.abs(training.points - point) < 1e-12).all(axis=1))
+    assert len(rows) == 1
+    return int(rows[0])
+
+
+@pytest.fixture
+def cloud(rng):
+    """Points in the plane whose values are on the grid, so that they come back unchanged."""
+    points = rng.normal(size=(60, 2))
+    values = np.round(-0.5 * (points**2).sum(axis=1) / GRID) * GRID
+    values[np.argmax(values)] = 0.0
+    return points, values
+
+
+# Which evaluations stay
+
+
+@pytest.mark.parametrize("d", [2, 5])
+@pytest.mark.parametrize("n_sigma", [10.0, 20.0])
+def test_the_threshold_is_that_of_the_table(d, n_sigma, rng):
+    depth = reference.DEPTHS[d][0 if n_sigma == 10.0 else 1]
+    points = rng.normal(size=(42, d))
+    values = np.concatenate([[0.0], -rng.uniform(0, 5, 39), [-(depth - 0.02), -(depth + 0.02)]])
+    training, info = trim_evaluations(evaluations(points, values), Trim(depth=n_sigma))
+    assert info.trimmed == 1
+    assert len(training) == info.kept == 41
+    row_of(training, points[40])
+    assert not (np.abs(training.points - points[41]) < 1e-12).all(axis=1).any()
+
+
+def test_nothing_is_trimmed_from_a_shallow_set(cloud):
+    training, info = trim_evaluations(evaluations(*cloud), Trim())
+    assert info == (60, 60, 0, 0, 0, 0)
+    assert training.dimension == 2
+    assert_array_equal(training.noise_sd, 0.0)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.96])
+def test_noise_decides_by_confidence_bounds(confidence, rng):
+    points = rng.normal(size=(400, 2))
+    values, sd = -rng.uniform(0, 400, 400), rng.uniform(0.0, 30.0, 400)
+    wanted = reference.kept(values, sd, contour_depth(20.0, 2), confidence)
+    training, info = trim_evaluations(evaluations(points, values, log_density_sd=sd), Trim(confidence=confidence))
+    assert 0 < info.trimmed == 400 - sum(wanted)
+    order = np.lexsort(points[wanted].T[::-1])
+    assert_allclose(training.points, points[wanted][order], atol=1e-12)
+    assert_array_equal(training.noise_sd, sd[wanted][order])
+
+
+def test_confidence_bounds_by_hand(rng):
+    """Top lower bound is 0 − 1.96·1; what is noisy stays longer."""
+    depth = contour_depth(20.0, 2)
+    points = rng.normal(size=(33, 2))
+    values = np.concatenate([np.zeros(1), np.full(29, -3.0), [-depth - 1.0, -depth - 4.0, -depth - 4.0]])
+    sd = np.concatenate([np.ones(30), [0.0, 0.0, 2.0]])
+    training, info = trim_evaluations(evaluations(points, values, log_density_sd=sd), Trim())
+    assert info.trimmed == 1
+    row_of(training, points[30])
+    row_of(training, points[32])
+
+
+def test_the_jacobian_counts(rng):
+    """A density that is flat in a box is not flat in inference space, where the corners are far below the centre."""
+    points = rng.uniform(-1, 1, (50, 2))
+    flat = -1e-3 * (points**2).sum(axis=1)
+    training, _ = trim_evaluations(Evaluations(points, flat, bounds=[(-1, 1)] * 2, check_sign=False), Trim())
+    wanted = training.space.log_jacobian(training.points)
+    assert np.ptp(wanted) > 1.0
+    assert_allclose(training.values + training.offset - wanted, flat[np.lexsort(points.T[::-1])], atol=1e-6)
+
+
+def test_too_few_left_is_said_in_words(rng):
+    points = rng.normal(size=(30, 2))
+    values = np.concatenate([[0.0], -1e5 - rng.uniform(0, 1, 29)])
+    with pytest.raises(FitError, match=r"Only 1 evaluations .* 203 nats"):
+        trim_evaluations(evaluations(points, values), Trim())
+
+
+def test_points_on_a_bound_are_counted(rng):
+    points = rng.uniform(0, 1, (50, 2))
+    points[3, 0], points[7, 1], points[9] = 0.0, 1.0, [0.0, 1.0]
+    values = -((points - 0.5) ** 2).sum(axis=1)
+    training, info = trim_evaluations(Evaluations(points, values, bounds=[(0, 1)] * 2, check_sign=False), Trim())
+    assert info.at_edge == 3
+    assert np.isfinite(training.points).all()
+    assert np.isfinite(training.values).all()
+
+
+# Duplicates
+
+
+def test_noisy_duplicates_are_averaged_by_inverse_variance(cloud):
+    points, values = cloud
+    points = np.concatenate([points, [[0.25, 0.5]] * 2])
+    values = np.concatenate([values, [-1.0, -2.0]])
+    sd = np.concatenate([np.full(60, 0.1), [1.0, 0.5]])
+    training, info = trim_evaluations(evaluations(points, values, log_density_sd=sd), Trim())
+    row = row_of(training, [0.25, 0.5])
+    assert info.merged == 1
+    assert training.values[row] == pytest.approx(-(1.0 * 1 + 2.0 * 4) / 5)
+    assert training.noise_sd[row] == pytest.approx(1 / np.sqrt(5))
+
+
+def test_three_equal_noises_are_a_plain_average(cloud):
+    points, values = cloud
+    points = np.concatenate([points, [[0.25, 0.5]] * 3])
+    values = np.concatenate([values, [-1.0, -2.0, -4.5]])
+    training, info = trim_evaluations(evaluations(points, values, log_density_sd=0.6), Trim())
+    row = row_of(training, [0.25, 0.5])
+    assert info.merged == 2
+    assert training.values[row] == pytest.approx(-2.5)
+    assert training.noise_sd[row] == pytest.approx(0.6 / np.sqrt(3))
+
+
+def test_an_exact_evaluation_wins_over_noisy_ones(cloud):
+    points, values = cloud
+    points = np.concatenate([points, [[0.25, 0.5]] * 3])
+    values = np.concatenate([values, [-7.0, -1.5, -3.0]])
+    sd = np.concatenate([np.full(60, 0.1), [1e-3, 0.0, 2.0]])
+    training, info = trim_evaluations(evaluations(points, values, log_density_sd=sd), Trim())
+    row = row_of(training, [0.25, 0.5])
+    assert info.merged == 2
+    assert training.values[row] == -1.5
+    assert training.noise_sd[row] == 0.0
+
+
+def test_exact_duplicates_are_one(cloud):
+    points, values = cloud
+    training, info = trim_evaluations(evaluations(np.tile(points, (3, 1)), np.tile(values, 3)), Trim())
+    assert (info.given, info.merged, len(training)) == (180, 120, 60)
+    single, _ = trim_evaluations(evaluations(points, values), Trim())
+    assert_array_equal(training.points, single.points)
+    assert_array_equal(training.values, single.values)
+
+
+# Zero densities
+
+
+def test_zero_densities_are_kept_at_the_trimming_depth(cloud):
+    points, values = cloud
+    low = np.argsort(values)[:5]
+    values = values.copy()
+    values[low] = -INF
+    training, info = trim_evaluations(evaluations(points, values), Trim())
+    assert info.zero_density == 5
+    assert info.trimmed == 0
+    for i in low:
+        assert training.values[row_of(training, points[i])] == pytest.approx(-contour_depth(20.0, 2))
+    assert np.isfinite(training.values).all()
+
+
+def test_the_floor_with_noise_is_below_the_best_lower_bound(cloud):
+    points, values = cloud
+    values = values.copy()
+    values[np.argmin(values)] = -INF
+    worst = points[np.argmin(values)]
+    training, _ = trim_evaluations(evaluations(points, values, log_density_sd=0.5), Trim(depth=10.0))
+    floor = -1.96 * 0.5 - contour_depth(10.0, 2)
+    assert training.values[row_of(training, worst)] == pytest.approx(floor)
+
+
+# What cannot change a bit
+
+
+@pytest.fixture
+def awkward(rng):
+    """Noise, duplicates, zero densities, bounds of every kind, evaluations that are trimmed."""
+    points = np.column_stack(
+        [rng.normal(size=300), rng.gamma(2.0, size=300), -rng.gamma(2.0, size=300), rng.uniform(0, 1, 300)]
+    )
+    points[280:] = points[:20]
+    values = -0.5 * ((points - 0.5) ** 2).sum(axis=1) - 500.0 * (rng.uniform(size=300) < 0.1)
+    values[270:275] = -INF
+    sd = rng.uniform(0.1, 1.0, 300)
+    return points, values, sd, {"bounds": [None, (0, None), (None, 0), (0, 1)], "check_sign": False}
+
+
+def test_the_order_of_rows_does_not_change_a_bit(awkward, rng):
+    points, values, sd, options = awkward
+    one, info = trim_evaluations(Evaluations(points, values, log_density_sd=sd, **options), Trim())
+    assert min(info.trimmed, info.merged, info.zero_density) > 0
+    for _ in range(3):
+        rows = rng.permutation(len(points))
+        other, same = trim_evaluations(
+            Evaluations(points[rows], values[rows], log_density_sd=sd[rows], **options), Trim()
+        )
+        assert same == info
+        for name in ("points", "values", "noise_sd", "offset"):
+            assert_array_equal(getattr(other, name), getattr(one, name))
+
+
+@pytest.mark.parametrize("shift", [7.0, -123.456, 4096.0])
+def test_a_constant_does_not_change_a_bit_but_the_offset(awkward, shift):
+    points, values, sd, options = awkward
+    one, info = trim_evaluations(Evaluations(points, values, log_density_sd=sd, **options), Trim())
+    other, same = trim_evaluations(Evaluations(points, values + shift, log_density_sd=sd, **options), Trim())
+    assert same == info
+    assert other.offset == pytest.approx(one.offset + shift, abs=1e-9)
+    for name in ("points", "values", "noise_sd"):
+        assert_array_equal(getattr(other, name), getattr(one, name))
+
+
+def test_a_constant_does_not_change_the_space_of_points_that_tie(rng):
+    """On a ring the log densities are equal but for their last bits, and a constant rounds these away."""
+    angle = np.linspace(0, 2 * np.pi, 40, endpoint=False)
+    ring = 3.0 * np.column_stack([np.cos(angle), np.sin(angle)])
+    points = np.concatenate([0.1 * rng.normal(size=(15, 2)), ring, 10.0 * rng.normal(size=(50, 2))])
+    values = -5.0 * (points**2).sum(axis=1)
+    one, other = (trim_evaluations(Evaluations(points, values + c), Trim(depth=60.0))[0] for c in (0.0, 4000.0))
+    assert_array_equal(other.space.scale, one.space.scale)
+    assert_array_equal(other.points, one.points)
+
+
+def test_values_and_offset_give_back_the_log_density(awkward):
+    points, values, _, options = awkward
+    points, values = points[:250], values[:250]
+    training, _ = trim_evaluations(Evaluations(points, values, **options), Trim(depth=40.0))
+    order = np.lexsort(points.T[::-1])
+    given = values[order] + training.space.log_jacobian(training.points)
+    finite = np.isfinite(given)
+    assert_allclose((training.values + training.offset)[finite], given[finite], atol=GRID)
+
+
+def test_the_training_set_is_in_the_order_of_the_points(awkward):
+    points, values, sd, options = awkward
+    training, _ = trim_evaluations(Evaluations(points, values, log_density_sd=sd, **options), Trim())
+    assert_array_equal(np.lexsort(training.points.T[::-1]), np.arange(len(training)))
+
+
+def test_rotated_evaluations_are_the_same_density(awkward, rng):
+    points, values, sd, options = awkward
+    training, _ = trim_evaluations(Evaluations(points, values, log_density_sd=sd, **options), Trim())
+    turned = training.rotate(rng.normal(size=(4, 4)) + 2 * np.eye(4))
+    assert_allclose(turned.space.inverse(turned.points), training.space.inverse(training.points), rtol=1e-7, atol=1e-9)
+    density, same = (t.values - t.space.log_jacobian(t.points) for t in (training, turned))
+    assert_allclose(same, density, rtol=1e-9, atol=1e-7)
+    assert_array_equal(turned.noise_sd, training.noise_sd)
+    assert turned.offset == training.offset
