@@ -206,6 +206,24 @@ def mixture_moments(weights, means, trils):
     return mean, cov
 
 
+def em_step(log_weights, means, trils, x, weights, caution):
+    """One step of expectation maximisation on weighted points: new weights, means and covariances.
+
+    A component that n of the effective points speak for has its covariance averaged with the old one, n : caution.
+    """
+    effective = 1.0 / (weights**2).sum()
+    joint = np.array([mixture_log_pdf([w], [m], [t], x) for w, m, t in zip(log_weights, means, trils, strict=True)])
+    share = weights * np.exp(joint - np.logaddexp.reduce(joint, axis=0))
+    mass = share.sum(axis=1)
+    new_means = [row @ x / row.sum() for row in share]
+    covs = []
+    for row, mean, old in zip(share, new_means, trils, strict=True):
+        count = effective * row.sum()
+        cov = sum(weight * np.outer(point - mean, point - mean) for weight, point in zip(row, x, strict=True))
+        covs.append((count * cov / row.sum() + caution * old @ old.T) / (count + caution))
+    return mass, np.array(new_means), np.array(covs)
+
+
 def entropy(weights, means, trils, draws):
     """−Σ_k w_k mean_s log q(μ_k + L_k ε_ks): the estimate on fixed draws ε."""
     xp, d = module_of(means), means.shape[1]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import reference
 from vsbq.numerics.em import effective_size, truncated_weights, weighted_em
 from vsbq.numerics.mixture import Mixture, log_pdf, sample
 
@@ -44,6 +45,16 @@ def test_steps_together_are_the_steps_one_by_one(truth, start, rng):
         mixture = weighted_em(mixture, x, even(400), 1, caution=0.0)
     for one, other in zip(together, mixture, strict=True):
         assert_allclose(one, other, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("caution", [0.0, 5.0])
+def test_one_step_is_that_of_the_textbook(truth, start, caution, rng):
+    x, weights = sample(truth, 300, rng), rng.dirichlet(np.ones(300))
+    found = weighted_em(start, x, weights, 1, caution=caution)
+    share, means, covs = reference.em_step(*start, x, weights, caution)
+    assert_allclose(found.weights, share, rtol=1e-10)
+    assert_allclose(found.means, means, rtol=1e-9, atol=1e-10)
+    assert_allclose(found.trils @ np.swapaxes(found.trils, 1, 2), covs, rtol=1e-9, atol=1e-10)
 
 
 def test_one_step_by_hand(rng):
@@ -141,10 +152,10 @@ def test_mild_weights_are_not_truncated(rng):
     assert_allclose(truncated_weights(logs), np.exp(logs) / np.exp(logs).sum(), rtol=1e-12)
 
 
-def test_a_huge_weight_is_held_to_the_square_root(rng):
-    weights = truncated_weights(np.concatenate([np.zeros(9999), [30.0]]))
-    # Raw weights sum to e³⁰ + 9999; the largest is cut to √n times their mean, that is to their sum over 100.
-    raw = np.exp(30.0) + 9999
+def test_a_huge_weight_is_held_to_the_square_root():
+    weights = truncated_weights(np.concatenate([np.zeros(9999), [12.0]]))
+    # Raw weights sum to e¹² + 9999; the largest is cut to √n times their mean, that is to their sum over 100.
+    raw = np.exp(12.0) + 9999
     assert weights.max() == pytest.approx(raw / 100 / (raw / 100 + 9999))
 
 

@@ -193,7 +193,7 @@ def awkward(rng):
     points = np.column_stack(
         [rng.normal(size=300), rng.gamma(2.0, size=300), -rng.gamma(2.0, size=300), rng.uniform(0, 1, 300)]
     )
-    points[280:] = points[:20]
+    points[280:] = points[240:260] = points[:20]
     values = -0.5 * ((points - 0.5) ** 2).sum(axis=1) - 500.0 * (rng.uniform(size=300) < 0.1)
     values[270:275] = -INF
     sd = rng.uniform(0.1, 1.0, 300)
@@ -238,12 +238,11 @@ def test_a_constant_does_not_change_the_space_of_points_that_tie(rng):
 
 def test_values_and_offset_give_back_the_log_density(awkward):
     points, values, _, options = awkward
-    points, values = points[:250], values[:250]
+    points, values = points[:240], values[:240]  # without duplicates
     training, _ = trim_evaluations(Evaluations(points, values, **options), Trim(depth=40.0))
     order = np.lexsort(points.T[::-1])
     given = values[order] + training.space.log_jacobian(training.points)
-    finite = np.isfinite(given)
-    assert_allclose((training.values + training.offset)[finite], given[finite], atol=GRID)
+    assert_allclose(training.values + training.offset, given, atol=GRID)
 
 
 def test_the_training_set_is_in_the_order_of_the_points(awkward):

@@ -4,6 +4,7 @@ from vsbq._version import __version__
 from vsbq.audit import audit
 from vsbq.errors import EvaluationsError, FitError, VsbqError
 from vsbq.evaluations import Evaluations
+from vsbq.files.posterior_file import PosteriorFileError, load
 from vsbq.fit import Settings, fit
 from vsbq.posterior import Posterior
 
@@ -12,9 +13,11 @@ __all__ = [
     "EvaluationsError",
     "FitError",
     "Posterior",
+    "PosteriorFileError",
     "Settings",
     "VsbqError",
     "__version__",
     "audit",
     "fit",
+    "load",
 ]

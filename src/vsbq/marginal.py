@@ -26,7 +26,7 @@ class Marginal:
 
     def pdf(self, x: ArrayLike) -> ndarray:
         """Density at values of the parameter, zero outside its bounds."""
-        return np.exp(self.log_pdf(x))
+        return np.asarray(np.exp(self.log_pdf(x)))
 
     def log_pdf(self, x: ArrayLike) -> ndarray:
         """Log density at values of the parameter, −inf outside its bounds."""

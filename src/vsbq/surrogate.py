@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vsbq._typing import Float, Int, ndarray
+from vsbq._typing import ArrayLike, Float, Int, ndarray
 from vsbq.errors import FitError
 from vsbq.numerics import exact, sgpr
 from vsbq.numerics.inducing import greedy_inducing
@@ -84,6 +84,7 @@ class SurrogateFit(NamedTuple):
     inducing: int
     jitter: float
     miss: float  # root mean square residual of the high-density evaluations beyond their noise, nats
+    discrepancy: float  # standard deviation of what the sparse GP leaves unexplained, nats
     failures: int  # factorisations that failed and were stepped over
     rotated: bool  # whether the surrogate works in whitened coordinates
 
@@ -97,8 +98,8 @@ class Surrogate:
     factors: sgpr.Factors
     offset: float
 
-    def predict(self, x: Float[ndarray, "n d"]) -> Prediction:
-        """Log density at points of the user's space: mean and sd of the surrogate."""
+    def predict(self, x: ArrayLike) -> Prediction:
+        """Log density at points (n, D) of the user's space: mean and sd of the surrogate."""
         u = self.space.forward(np.atleast_2d(np.asarray(x, dtype=np.float64)))
         mean = sgpr.predict_mean(self.hyp, self.factors, u) - self.space.log_jacobian(u) + self.offset
         return Prediction(mean, np.sqrt(sgpr.predict_variance(self.hyp, self.factors, u)))
@@ -115,7 +116,7 @@ class Surrogate:
 def total_noise_variance(training: TrainingSet, settings: SparseGP) -> Float[ndarray, " n"]:
     """σ²_tot = σ²_obs (at least the nugget) + σ²_shape."""
     shape = settings.shaping
-    below = training.values.max() - training.values
+    below = training.level.max() - training.level
     shaping = shaping_sd(below, contour_depth(shape.depth, training.dimension), shape.sd_min, shape.sd_med, shape.slope)
     return np.maximum(training.noise_sd**2, settings.nugget) + shaping**2
 
@@ -143,15 +144,17 @@ def fit_surrogate(
     Also returns the training set in the coordinates in which the surrogate works: rotated where that explains the
     evaluations better.
     """
-    first = _learn_exact(training, settings, rng)
+    rows = stratified_rows(training.points, training.level, settings.exact_points, rng)
+    first = _learn_exact(training, rows, settings, rng)
     if settings.whiten and training.dimension > 1:
-        white = _learn_exact(training.rotate(whitening(training, rng)), settings, rng)
+        white = _learn_exact(training.rotate(whitening(training, rng)), rows, settings, rng)
         first = white if white.evidence > first.evidence + WHITEN_GAIN else first
-    training, data, prior, theta = first.training, first.data, first.prior, first.theta
+    training, prior, theta = _smooth(first), first.prior, first.theta
+    data = _Data(training.points, training.values, total_noise_variance(training, settings))
     d = training.dimension
     count = settings.inducing_per_dimension * d
     while True:
-        theta, history, failures = _learn_sparse(data, settings, prior, theta, count, rng, progress)
+        theta, history, failures = _learn_sparse(data, training.level, settings, prior, theta, count, rng, progress)
         hyp, noisy = Hyperparameters.unpack(theta[:-1]), data.with_discrepancy(theta[-1])
         rows = greedy_inducing(hyp, data.points, noisy.noise, min(count, len(data.points)))
         try:
@@ -161,13 +164,9 @@ def fit_surrogate(
                 "The kernel matrix of the surrogate cannot be factorised. Check the evaluations for parameters that "
                 "move together or values that jump; vsbq.audit(evaluations) lists what looks odd."
             ) from error
-        miss = high_density_miss(training, hyp, factors)
+        miss, discrepancy = high_density_miss(training, hyp, factors), float(np.exp(theta[-1]))
         logger.info(
-            "surrogate: %d inducing points, bound %.1f, miss %.3f nats, discrepancy %.3f",
-            len(rows),
-            bound,
-            miss,
-            np.exp(theta[-1]),
+            "%d inducing points: bound %.1f, miss %.3f nats, discrepancy %.3f", len(rows), bound, miss, discrepancy
         )
         enough = miss <= settings.tolerable_miss or len(rows) < count or len(rows) >= len(data.points)
         most = max(min(settings.most_inducing_per_dimension * d, settings.most_inducing), count)
@@ -175,13 +174,19 @@ def fit_surrogate(
             break
         count = min(2 * count, most)
     surrogate = Surrogate(training.space, hyp, factors, training.offset)
+    if (training.noise_sd > 0).any():
+        training = training.smoothed(surrogate.mean(training.points), surrogate.variance(training.points))
     rotated = training.space.rotation is not None
-    return surrogate, training, SurrogateFit(bound, tuple(history), len(rows), factors.jitter, miss, failures, rotated)
+    return (
+        surrogate,
+        training,
+        SurrogateFit(bound, tuple(history), len(rows), factors.jitter, miss, discrepancy, failures, rotated),
+    )
 
 
 def high_density_miss(training: TrainingSet, hyp: Hyperparameters, factors: sgpr.Factors) -> float:
     """Root mean square residual of the evaluations within three sigma of the top, less what their noise explains."""
-    near = training.values >= training.values.max() - contour_depth(3.0, training.dimension)
+    near = training.level >= training.level.max() - contour_depth(3.0, training.dimension)
     residual = training.values[near] - sgpr.predict_mean(hyp, factors, training.points[near])
     excess = np.mean(residual**2) - np.mean(training.noise_sd[near] ** 2)
     # With noise, the mean square itself fluctuates; only what is beyond two standard errors counts as a miss.
@@ -190,8 +195,8 @@ def high_density_miss(training: TrainingSet, hyp: Hyperparameters, factors: sgpr
 
 
 def whitening(training: TrainingSet, rng: np.random.Generator) -> Float[ndarray, "d d"]:
-    """The symmetric root of the inverse covariance of the better points, thinned; the nearest whitening to no change."""
-    near = _better_rows(training.points, training.values, 3.0, rng)
+    """The symmetric root of the inverse covariance of the better points, thinned: it turns the axes least."""
+    near = _better_rows(training.points, training.level, 3.0, rng)
     cov = np.cov(training.points[near].T)
     values, vectors = np.linalg.eigh(cov)
     values = np.maximum(values, 1e-12 * values[-1])
@@ -209,7 +214,9 @@ def _better_rows(
     return near[spread_rows(points[near], 100 + 20 * d, rng)]
 
 
-def weak_prior(data: _Data, settings: SparseGP, rng: np.random.Generator) -> tuple[GaussianPrior, Float[ndarray, " p"]]:
+def weak_prior(
+    data: _Data, level: Float[ndarray, " n"], settings: SparseGP, rng: np.random.Generator
+) -> tuple[GaussianPrior, Float[ndarray, " p"]]:
     """Weakly informative priors, limits and a starting point, from a thinned set of the better points.
 
     Thinned, because an optimiser piles up its evaluations at the mode: their plain spread says where it stopped, not
@@ -217,7 +224,7 @@ def weak_prior(data: _Data, settings: SparseGP, rng: np.random.Generator) -> tup
     """
     d = data.points.shape[1]
     top = float(data.values.max())
-    near = _better_rows(data.points, data.values, 6.0, rng)
+    near = _better_rows(data.points, level, 6.0, rng)
     spread = np.maximum(data.points[near].std(axis=0), 1e-3 * np.ptp(data.points, axis=0))
     start = _quadratic_start(data.take(near), spread)
     rise = float(np.exp(start.log_output))
@@ -266,26 +273,33 @@ class _First(NamedTuple):
     """Hyperparameters of an exact GP on a subset, and what they were learnt from."""
 
     training: TrainingSet
-    data: _Data
     prior: GaussianPrior
     theta: Float[ndarray, " p"]
     evidence: float
+    subset: _Data
 
 
-def _learn_exact(training: TrainingSet, settings: SparseGP, rng: np.random.Generator) -> _First:
-    """Hyperparameters of an exact GP on a stratified subset.
-
-    The rows of the subset depend on neither the coordinates nor the noise, so evidences of two coordinate systems
-    compare.
-    """
+def _learn_exact(
+    training: TrainingSet, rows: Int[ndarray, " k"], settings: SparseGP, rng: np.random.Generator
+) -> _First:
+    """Hyperparameters of an exact GP on a subset; evidences of the same rows in two coordinate systems compare."""
     data = _Data(training.points, training.values, total_noise_variance(training, settings))
-    prior, start = weak_prior(data, settings, rng)
-    subset = data.take(stratified_rows(data.points, data.values, settings.exact_points, rng))
+    prior, start = weak_prior(data, training.level, settings, rng)
+    subset = data.take(rows)
     found = maximise_with_prior(
         _objective(exact.evidence_and_gradient, subset), start, prior, steps=100, tolerance=1e-2
     )
     logger.info("exact GP on %d points: %d steps, evidence %.1f", len(subset.points), found.steps, found.value)
-    return _First(training, data, prior, found.argument, found.value)
+    return _First(training, prior, found.argument, found.value, subset)
+
+
+def _smooth(first: _First) -> TrainingSet:
+    """The training set with levels predicted by the exact GP, where its values are noisy."""
+    if not (first.training.noise_sd > 0).any():
+        return first.training
+    hyp = Hyperparameters.unpack(first.theta[:-1])
+    factors = exact.fit_factors(hyp, *first.subset.with_discrepancy(first.theta[-1]))
+    return first.training.smoothed(*exact.predict(hyp, factors, first.training.points))
 
 
 def _bound(
@@ -308,6 +322,7 @@ def _objective(gradient: Callable[..., sgpr.Gradient], data: _Data) -> Objective
 
 def _learn_sparse(
     data: _Data,
+    level: Float[ndarray, " n"],
     settings: SparseGP,
     prior: GaussianPrior,
     theta: Float[ndarray, " p"],
@@ -320,7 +335,7 @@ def _learn_sparse(
     growth = count / (settings.inducing_per_dimension * d)
     if settings.learning_points_per_dimension is not None:
         size = min(round(growth * settings.learning_points_per_dimension * d), settings.most_learning_points)
-        data = data.take(stratified_rows(data.points, data.values, size, rng))
+        data = data.take(stratified_rows(data.points, level, size, rng))
     if settings.learning_inducing_per_dimension is not None:
         count = min(round(growth * settings.learning_inducing_per_dimension * d), settings.most_learning_inducing)
     count = min(count, len(data.points))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from vsbq._typing import Float, ndarray
+from vsbq._typing import Bool, Float, ndarray
 from vsbq.bounds import Bounds
 from vsbq.evaluations import Evaluations
 from vsbq.numerics.mixture import Mixture
@@ -17,6 +17,10 @@ from vsbq.numerics.shaping import contour_depth
 #: inwards to it, so that their inference coordinates stay finite; how many were moved is reported.
 EDGE_TWO_SIDED = 1e-9
 EDGE_ONE_SIDED = 1e-6
+
+#: Log densities, relative to the best, are taken on this grid: with it, adding a constant to all of them cannot change
+#: a single bit of what follows.
+GRID = 2.0**-20
 
 #: The box that standardises the coordinates spans the evaluations down to this contour of a normal.
 INFERRED_BOX_SIGMA = 2.0
@@ -53,7 +57,7 @@ class InferenceSpace:
     def _unrotate(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "n d"]:
         return u if self.rotation is None else np.linalg.solve(self.rotation, u.T).T
 
-    def at_edge(self, points: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+    def at_edge(self, points: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
         """Which points `forward` moves off a bound."""
         low, high = points - self.bounds.lower, self.bounds.upper - points
         return (np.minimum(low, high) < self.edge).any(axis=1)
@@ -103,7 +107,8 @@ def _high_density_box(
 ) -> tuple[Float[ndarray, " d"], Float[ndarray, " d"]]:
     v = _unbound(evaluations.points, evaluations.bounds, edge)
     value = evaluations.log_density + _log_slope(v, evaluations.bounds).sum(axis=1)
-    below = value.max() - value
+    noise = 0.0 if evaluations.log_density_sd is None else 1.96 * evaluations.log_density_sd
+    below = np.round(((value - noise).max() - (value + noise)) / GRID) * GRID
     d = v.shape[1]
     enough = np.partition(below, min(10 * d, len(below) - 1))[min(10 * d, len(below) - 1)]
     near = v[below <= max(contour_depth(INFERRED_BOX_SIGMA, d), enough)]

@@ -7,15 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vsbq._typing import Float, Int, ndarray
+from vsbq._typing import Bool, Float, Int, ndarray
 from vsbq.errors import FitError
 from vsbq.evaluations import Evaluations
 from vsbq.numerics.shaping import contour_depth
-from vsbq.transform import InferenceSpace, infer_space, rotated
-
-#: Log densities, relative to the best, are taken on this grid: with it, adding a constant to all of them cannot change
-#: a single bit of what follows.
-GRID = 2.0**-20
+from vsbq.transform import GRID, InferenceSpace, infer_space, rotated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,13 +24,18 @@ class Trim:
 
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
-    """Evaluations in inference space, in a canonical order; `values + offset` is the log density there."""
+    """Evaluations in inference space, in a canonical order; `values + offset` is the log density there.
+
+    `level` is the best guess of the values without their noise: which points are high is asked of it, because the
+    highest noisy value is mostly noise.
+    """
 
     space: InferenceSpace
     points: Float[ndarray, "n d"]
     values: Float[ndarray, " n"]
     noise_sd: Float[ndarray, " n"]
     offset: float
+    level: Float[ndarray, " n"]
 
     @property
     def dimension(self) -> int:
@@ -43,8 +44,20 @@ class TrainingSet:
 
     def rotate(self, rotation: Float[ndarray, "d d"]) -> TrainingSet:
         """The same evaluations in rotated coordinates."""
-        values = self.values - float(np.linalg.slogdet(rotation)[1])
-        return replace(self, space=rotated(self.space, rotation), points=self.points @ rotation.T, values=values)
+        turn = float(np.linalg.slogdet(rotation)[1])
+        return replace(
+            self,
+            space=rotated(self.space, rotation),
+            points=self.points @ rotation.T,
+            values=self.values - turn,
+            level=self.level - turn,
+        )
+
+    def smoothed(self, mean: Float[ndarray, " n"], variance: Float[ndarray, " n"]) -> TrainingSet:
+        """The same evaluations with levels that combine each value with a prediction of it."""
+        noise = self.noise_sd**2
+        share = noise / np.maximum(noise + variance, 1e-300)
+        return replace(self, level=np.where(noise > 0, share * mean + (1 - share) * self.values, self.values))
 
     def __len__(self) -> int:
         return len(self.points)
@@ -87,12 +100,12 @@ def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[Training
         zero_density=int((~finite).sum()),
         at_edge=int(space.at_edge(merged.points).sum()),
     )
-    return TrainingSet(space, u[keep], values[keep], merged.noise_sd[keep], offset), info
+    return TrainingSet(space, u[keep], values[keep], merged.noise_sd[keep], offset, values[keep]), info
 
 
 def _keep(
     values: Float[ndarray, " n"], noise_sd: Float[ndarray, " n"], dimension: int, settings: Trim
-) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
+) -> tuple[Bool[ndarray, " n"], Float[ndarray, " n"]]:
     """Which evaluations stay (Eq. 14); zero densities stay too, as values at the trimming depth."""
     depth = contour_depth(settings.depth, dimension)
     top = (values - settings.confidence * noise_sd).max()
@@ -116,7 +129,7 @@ def _merge_duplicates(points: Float[ndarray, "n d"], values: Float[ndarray, " n"
     group = np.cumsum(new) - 1
     exact = np.bincount(group, weights=sd == 0) > 0
     counted = np.where(exact[group], (sd == 0).astype(float), 1.0 / np.where(sd > 0, sd, 1.0) ** 2)
-    zero = np.bincount(group, weights=np.isneginf(values)) > 0
+    zero = np.bincount(group, weights=np.isneginf(values) & (counted > 0)) > 0
     weight = np.bincount(group, weights=counted)
     mean = np.bincount(group, weights=counted * np.where(np.isneginf(values), 0.0, values)) / weight
     return _Merged(points[first], np.where(zero, -np.inf, mean), np.where(exact, 0.0, weight**-0.5))

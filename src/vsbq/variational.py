@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vsbq._typing import Float, ndarray
+from vsbq._typing import Bool, Float, ndarray
 from vsbq.numerics import quadrature
 from vsbq.numerics.em import effective_size, truncated_weights, weighted_em
 from vsbq.numerics.families import Family, FullCovariance, SharedDiagonal, log_softmax
@@ -18,6 +18,9 @@ from vsbq.numerics.subset import cluster_centres
 from vsbq.progress import Progress, logger
 from vsbq.surrogate import Surrogate
 from vsbq.trim import TrainingSet
+
+#: Share of its mass that a higher ELBO may move to where the surrogate cannot be trusted.
+MOST_LEAK = 0.005
 
 #: τ of the soft bounds (Supplement C.1).
 SOFTNESS = 0.01
@@ -118,21 +121,28 @@ def fit_mixture(
         mixture = _ascend(start, settings, settings.first, surrogate, box, rng)
         tried.append((elbo(mixture, surrogate, rng, 20_000).value, name, mixture))
         logger.info("start %s: ELBO %.4f", name, tried[-1][0] + surrogate.offset)
-    if settings.adapt:
-        mixture = _adapt(_pool([m for _, _, m in tried]), settings, surrogate, training, rng)
-    else:
+    if not settings.adapt:
         mixture = max(tried, key=lambda t: t[0])[2]
-    for schedule in settings.then:
-        progress.say(f"mixture: {schedule[0]} draws a component")
-        mixture = _ascend(mixture, settings, schedule, surrogate, box, rng)
-    if settings.polish:
-        mixture = _polish(mixture, settings, surrogate, box, rng)
-    final = elbo(mixture, surrogate, rng, settings.elbo_draws)
-    if settings.adapt:
-        single = _ascend(_one_normal(mixture), settings, settings.first, surrogate, box, rng)
-        simple = elbo(single, surrogate, rng, settings.elbo_draws)
-        if simple.value > final.value - 2 * final.monte_carlo_error:
-            mixture, final = single, simple
+        for schedule in settings.then:
+            mixture = _ascend(mixture, settings, schedule, surrogate, box, rng)
+        mixture = _polish(mixture, settings, surrogate, box, rng) if settings.polish else mixture
+        final = elbo(mixture, surrogate, rng, settings.elbo_draws)
+    else:
+        region = TrustedRegion.around(surrogate, training)
+        progress.say("mixture: importance rounds")
+        mixture = _adapt(_pool([m for _, _, m in tried]), settings, surrogate, region, rng)
+        final = elbo(mixture, surrogate, rng, settings.elbo_draws)
+        for name, start, schedule in (
+            ("more draws", mixture, settings.then[0]),
+            ("one normal", _one_normal(mixture), settings.first),
+        ):
+            progress.say(f"mixture: {name}")
+            other = _ascend(start, settings, schedule, surrogate, box, rng)
+            value = elbo(other, surrogate, rng, settings.elbo_draws)
+            leak = region.share_outside(other, rng) - region.share_outside(mixture, rng)
+            logger.info("%s: ELBO %.4f, share beyond trust grows by %.4f", name, value.value + surrogate.offset, leak)
+            if value.value > final.value and leak < MOST_LEAK:
+                mixture, final = other, value
     names = tuple((name, value + surrogate.offset) for value, name, _ in tried)
     return mixture, final, VariationalFit(names, len(mixture.means))
 
@@ -149,17 +159,17 @@ def _adapt(
     mixture: Mixture,
     settings: VariationalMixture,
     surrogate: Surrogate,
-    training: TrainingSet,
+    region: TrustedRegion,
     rng: np.random.Generator,
 ) -> Mixture:
     """Population Monte Carlo: draw, weight by the surrogate where it can be trusted, EM; again."""
-    box = SoftBox.around(training.points)
-    limit = _variance_limit(surrogate, training)
     for draws, iterations in settings.adapt:
         u = sample(mixture, draws, rng)
-        u = u[((u >= box.lower) & (u <= box.upper)).all(axis=1)]
+        u = u[region.in_box(u)]
+        if len(u) < 10 * u.shape[1]:
+            break
         weights = truncated_weights(surrogate.mean(u) - log_pdf(mixture, u))
-        weights = _trusted_weights(u, weights, surrogate, limit, rng)
+        weights = region.clean(u, weights, rng)
         mixture = weighted_em(mixture, u, weights, iterations, caution=5.0)
         if len(mixture.means) > settings.components:
             mixture = _heaviest(mixture, settings.components)
@@ -169,26 +179,41 @@ def _adapt(
     return mixture
 
 
-def _variance_limit(surrogate: Surrogate, training: TrainingSet) -> float:
-    """Largest variance of the surrogate at which it is still believed: one nat plus thrice the usual sd near the top."""
-    near = np.argsort(-training.values, kind="stable")[: max(100, len(training) // 20)]
-    usual = np.sqrt(np.quantile(surrogate.variance(training.points[near[:: max(1, len(near) // 500)]]), 0.9))
-    return float((1.0 + 3.0 * usual) ** 2)
+class TrustedRegion(NamedTuple):
+    """Where the surrogate is believed: in the training points' box, and where it is not merely guessing."""
 
+    surrogate: Surrogate
+    box: SoftBox
+    most_variance: float
 
-def _trusted_weights(
-    u: Float[ndarray, "n d"],
-    weights: Float[ndarray, " n"],
-    surrogate: Surrogate,
-    limit: float,
-    rng: np.random.Generator,
-) -> Float[ndarray, " n"]:
-    """Weights without the draws at which the surrogate is only guessing, if a look at some shows that there are any."""
-    looked = u[rng.choice(len(u), 1000, p=weights)]
-    if np.mean(surrogate.variance(looked) > limit) < 0.01:
-        return weights
-    known = surrogate.variance(u) <= limit
-    return weights * known / (weights @ known) if (weights * known > 0).sum() > 10 * u.shape[1] else weights
+    @classmethod
+    def around(cls, surrogate: Surrogate, training: TrainingSet) -> TrustedRegion:
+        """Up to a standard deviation of one nat plus thrice the usual one near the top."""
+        near = np.argsort(-training.level, kind="stable")[: max(100, len(training) // 20)]
+        usual = np.sqrt(np.quantile(surrogate.variance(training.points[near[:: max(1, len(near) // 500)]]), 0.9))
+        return cls(surrogate, SoftBox.around(training.points), float((1.0 + 3.0 * usual) ** 2))
+
+    def in_box(self, u: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
+        """The cheap half of the test."""
+        return np.asarray(((u >= self.box.lower) & (u <= self.box.upper)).all(axis=1))
+
+    def known(self, u: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
+        """The other half: the surrogate's variance is small enough."""
+        return np.asarray(self.surrogate.variance(u) <= self.most_variance)
+
+    def share_outside(self, mixture: Mixture, rng: np.random.Generator) -> float:
+        """Share of a mixture's mass outside, from 4000 draws."""
+        u = sample(mixture, 4000, rng)
+        return 1.0 - float(np.mean(self.in_box(u) & self.known(u)))
+
+    def clean(
+        self, u: Float[ndarray, "n d"], weights: Float[ndarray, " n"], rng: np.random.Generator
+    ) -> Float[ndarray, " n"]:
+        """Weights without the unknown draws, if a look at some shows that there are any worth mentioning."""
+        if np.mean(~self.known(u[rng.choice(len(u), 1000, p=weights)])) < 0.01:
+            return weights
+        known = weights * self.known(u)
+        return known / known.sum() if (known > 0).sum() > 10 * u.shape[1] else weights
 
 
 def _one_normal(mixture: Mixture) -> Mixture:
@@ -254,9 +279,9 @@ def elbo(mixture: Mixture, surrogate: Surrogate, rng: np.random.Generator, draws
 def starts(training: TrainingSet, settings: VariationalMixture, rng: np.random.Generator) -> dict[str, Mixture]:
     """The two starts: around the best points, and spread by K-means over the high-density points."""
     k = settings.components
-    order = np.argsort(-training.values, kind="stable")
+    order = np.argsort(-training.level, kind="stable")
     top = training.points[order[: max(training.dimension + 2, len(order) // 100)]]
-    near = training.points[training.values >= training.values.max() - contour_depth(1.0, training.dimension)]
+    near = training.points[training.level >= training.level.max() - contour_depth(1.0, training.dimension)]
     near = near if len(near) > 2 * training.dimension else top
     width = np.maximum(near.std(axis=0), 1e-3 * np.ptp(training.points, axis=0))
     centres = top.mean(axis=0) + 0.1 * width * rng.standard_normal((k, training.dimension))
@@ -267,12 +292,12 @@ def starts(training: TrainingSet, settings: VariationalMixture, rng: np.random.G
 def _spread_start(training: TrainingSet, settings: VariationalMixture, rng: np.random.Generator) -> Mixture:
     """One component a K-means cluster, as wide as the cluster, weighted by the mass that its best point suggests."""
     depth = contour_depth(settings.spread_depth, training.dimension)
-    near = training.values >= training.values.max() - depth
+    near = training.level >= training.level.max() - depth
     enough = min(len(training), 10 * settings.components)
     if near.sum() < enough:
         near = np.zeros(len(training), dtype=bool)
-        near[np.argsort(-training.values, kind="stable")[:enough]] = True
-    points, values = training.points[near], training.values[near]
+        near[np.argsort(-training.level, kind="stable")[:enough]] = True
+    points, values = training.points[near], training.level[near]
     centres, label = cluster_centres(points, settings.components, rng)
     k, d = centres.shape
     overall = np.maximum(points.std(axis=0), 1e-3 * np.ptp(training.points, axis=0))

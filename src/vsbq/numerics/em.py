@@ -38,9 +38,9 @@ def weighted_em(
         share = coefficients(mixture, centre).linear_form @ phi
         log_sum_exp_in_place(share)
         moments = share @ weighted.T
-        keep = moments[:, -1] * effective > d + 1
-        moments, before = moments[keep], before[keep]
         mass = moments[:, -1]
+        keep = mass >= min((d + 1) / effective, mass.max())
+        moments, before, mass = moments[keep], before[keep], mass[keep]
         moments = moments / mass[:, None]
         means = moments[:, len(i) : -1]
         cov = np.empty((len(mass), d, d))

@@ -95,15 +95,16 @@ class SharedDiagonal:
     reference: Mixture
 
     def start(self) -> Float[ndarray, " p"]:
-        """Weights of the reference; no shift; log σ and log λ of its diagonal."""
+        """Weights of the reference; no shift; log σ and log λ of its marginal scales."""
         k, d = self.reference.means.shape
-        logs = np.log(np.einsum("kii->ki", self.reference.trils))
+        logs = np.log(self._scales())
         shared = logs.mean(axis=0)
         own = (logs - shared).mean(axis=1)
         return np.concatenate([self.reference.log_weights, np.zeros(k * d), own, shared])
 
     def _scales(self) -> Float[ndarray, "k d"]:
-        return np.einsum("kii->ki", self.reference.trils)
+        """Marginal standard deviations of the reference."""
+        return np.asarray(np.linalg.norm(self.reference.trils, axis=2))
 
     def mixture(self, free: Float[ndarray, " p"]) -> Mixture:
         """The mixture at some free parameters."""
@@ -115,7 +116,6 @@ class SharedDiagonal:
     def pull_back(self, free: Float[ndarray, " p"], gradient: MixtureGradient) -> Float[ndarray, " p"]:
         """The gradient with respect to the free parameters."""
         mixture = self.mixture(free)
-        k, d = mixture.means.shape
         to_scales = np.einsum("kii,kii->ki", gradient.trils, mixture.trils)
         to_logits = _pull_back_weights(mixture.log_weights, gradient.weights)
         to_shift = (self._scales() * gradient.means).ravel()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import Bounds, minimize
@@ -42,13 +42,14 @@ def maximise_with_prior(
 ) -> Maximum:
     """L-BFGS-B on objective + log prior; a failed factorisation counts as a very poor value, not as an error.
 
-    Stops when a step gains less than `tolerance` (in nats).
+    Stops when a step gains less than `tolerance` (in nats) and returns the best point seen, whose value is −inf if
+    every factorisation failed.
     """
-    worst = 1.0
-    failures = 0
+    best = _Best(np.inf, (np.clip(start, prior.lower, prior.upper) - prior.mean) / prior.sd)
+    failures, ceiling = 0, 1e10
 
     def negative(z: Float[ndarray, " p"]) -> tuple[float, Float[ndarray, " p"]]:
-        nonlocal worst, failures
+        nonlocal best, failures, ceiling
         theta = prior.mean + prior.sd * z
         try:
             value, gradient = objective(theta)
@@ -56,24 +57,31 @@ def maximise_with_prior(
             value, gradient = np.nan, np.zeros_like(z)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             failures += 1
-            return 10 * worst, np.zeros_like(z)
+            return ceiling, np.zeros_like(z)
         log_prior, prior_gradient = prior.log_density_and_gradient(theta)
-        worst = max(worst, abs(value + log_prior))
-        return -(value + log_prior), -(gradient + prior_gradient) * prior.sd
+        loss = -(value + log_prior)
+        ceiling = max(ceiling, 10 * abs(loss))
+        if loss < best.loss:
+            best = _Best(loss, z.copy())
+        return loss, -(gradient + prior_gradient) * prior.sd
 
-    z0 = (np.clip(start, prior.lower, prior.upper) - prior.mean) / prior.sd
     limits = Bounds((prior.lower - prior.mean) / prior.sd, (prior.upper - prior.mean) / prior.sd)
-    z, value, taken = z0, negative(z0)[0], 0
+    negative(best.z)
+    taken = 0
     while taken < steps:
-        options = {"maxiter": steps - taken, "ftol": tolerance / max(1.0, abs(value)), "gtol": 0.0, "maxcor": 20}
-        found = minimize(negative, z, jac=True, method="L-BFGS-B", bounds=limits, options=options)
-        gained = value - float(found.fun)
+        before = best.loss
+        options: dict[str, Any] = {"maxiter": steps - taken, "gtol": 0.0, "maxcor": 20}
+        options["ftol"] = tolerance / max(1.0, abs(before)) if np.isfinite(before) else 0.0
+        found = minimize(negative, best.z, jac=True, method="L-BFGS-B", bounds=limits, options=options)
         taken += max(1, int(found.nit))
-        if gained > 0:
-            z, value = found.x, float(found.fun)
-        if gained < tolerance or (found.success and gained < 10 * tolerance):
-            break  # else the line search gave up, or f has shrunk so that the tolerance was loose: go on from here
-    return Maximum(prior.mean + prior.sd * z, -value, taken, failures)
+        if not before - best.loss >= (10 if found.success else 1) * tolerance:
+            break  # else the line search gave up, or the loss has shrunk so that the tolerance was loose: go on
+    return Maximum(prior.mean + prior.sd * best.z, -best.loss, taken, failures)
+
+
+class _Best(NamedTuple):
+    loss: float
+    z: Float[ndarray, " p"]
 
 
 def maximise(objective: Objective, start: Float[ndarray, " p"], *, steps: int, tolerance: float) -> Maximum:
@@ -84,7 +92,7 @@ def maximise(objective: Objective, start: Float[ndarray, " p"], *, steps: int, t
         return -value, -gradient
 
     scale = max(1.0, abs(negative(start)[0]))
-    options = {"maxiter": steps, "ftol": tolerance / scale, "gtol": 0.0, "maxcor": 30, "maxfun": 4 * steps}
+    options: dict[str, Any] = {"maxiter": steps, "ftol": tolerance / scale, "gtol": 0.0, "maxcor": 30}
     found = minimize(negative, start, jac=True, method="L-BFGS-B", options=options)
     return Maximum(found.x, -float(found.fun), int(found.nit), 0)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from scipy.cluster.vq import vq
 from scipy.spatial import cKDTree
@@ -61,7 +63,7 @@ def stratified_rows(
     order = np.argsort(-values, kind="stable")
     edges = [round(share * len(points)) for share in STRATA]
     chosen, missing = [], count
-    for i, (a, b) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+    for i, (a, b) in enumerate(pairwise(edges)):
         share = min(b - a, round(missing / (len(STRATA) - 1 - i)))
         if share > 0:
             rows = order[a:b]
