@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from vsbq._typing import ArrayLike
 from vsbq._version import __version__
+from vsbq.bounds import BoundsLike
 from vsbq.errors import EvaluationsError
 from vsbq.evaluations import Evaluations
 from vsbq.numerics.families import SharedDiagonal
 from vsbq.posterior import History, Posterior, RandomState
 from vsbq.progress import Progress
-from vsbq.surrogate import SparseGP, fit_surrogate
+from vsbq.surrogate import Discrepancy, SparseGP, fit_surrogate
 from vsbq.transform import unrotated
 from vsbq.trim import Trim, trim_evaluations
 from vsbq.variational import VariationalMixture, fit_mixture
@@ -30,49 +33,87 @@ class Settings:
     @classmethod
     def paper(cls) -> Settings:
         """The algorithm as printed: hyperparameters on all evaluations, 50 components with shared diagonal scales."""
-        return cls(
-            surrogate=SparseGP(learning_points_per_dimension=None, learning_inducing_per_dimension=None, whiten=False),
-            variational=VariationalMixture(components=50, family=SharedDiagonal),
+        everything = SparseGP(
+            learning_points_per_dimension=None,
+            learning_inducing_per_dimension=None,
+            discrepancy=Discrepancy(typical=1e-6, least=1e-6, most=1e-6),
+            shape_by_level=False,
+            whiten=False,
         )
+        diagonal = VariationalMixture(
+            family=SharedDiagonal,
+            base_components=50,
+            components_per_dimension=0,
+            most_components=50,
+            adam_steps=3000,
+        )
+        return cls(surrogate=everything, variational=diagonal)
 
 
 def fit(
     points: ArrayLike | Evaluations,
     log_density: ArrayLike | None = None,
     *,
+    neg_log_density: ArrayLike | None = None,
+    log_density_sd: ArrayLike | None = None,
+    bounds: BoundsLike = None,
+    plausible_bounds: BoundsLike = None,
+    names: Sequence[str] | None = None,
     settings: Settings | None = None,
     rng: RandomState = None,
     progress: bool | None = None,
-    **evaluations: object,
 ) -> Posterior:
-    """Posterior from log-density evaluations, with no further call of the model."""
-    given = _evaluations(points, log_density, evaluations)
-    settings = settings or Settings()
-    generator = np.random.default_rng(rng)
-    steps = Progress(3, progress)
+    """Posterior from log-density evaluations, with no further call of the model.
+
+    Args:
+        points: evaluated parameters, (n, D), or an `Evaluations` that holds everything up to `names`.
+        log_density: log of likelihood times prior at each point, with respect to the parameters as they are given.
+        neg_log_density: the same with a minus sign, for people who minimise; give one of the two.
+        log_density_sd: standard deviation of the noise of each value: None (exact), one number, or one for each.
+        bounds: hard bounds, outside which the density is zero: pairs (None where open), a (D, 2) array,
+            a `scipy.optimize.Bounds`, or a dict by name.
+        plausible_bounds: a box that is likely to hold most of the posterior; inferred from the evaluations if None.
+        names: of the parameters.
+        settings: choices of the algorithm; the default is meant for every problem.
+        rng: None, an integer or a NumPy Generator; the same one gives the same posterior.
+        progress: show a progress bar; None shows it in a terminal only, False prints nothing.
+    """
+    given = _evaluations(
+        points,
+        log_density=log_density,
+        neg_log_density=neg_log_density,
+        log_density_sd=log_density_sd,
+        bounds=bounds,
+        plausible_bounds=plausible_bounds,
+        names=names,
+    )
+    return _infer(given, settings or Settings(), np.random.default_rng(rng), Progress(3, progress))
+
+
+def _infer(given: Evaluations, settings: Settings, rng: np.random.Generator, progress: Progress) -> Posterior:
+    """The algorithm: trim, fit the surrogate, fit the mixture."""
     try:
-        with steps.stage("trim"):
+        with progress.stage("trim"):
             training, trimmed = trim_evaluations(given, settings.trim)
-        with steps.stage("surrogate"):
-            surrogate, training, surrogate_fit = fit_surrogate(training, settings.surrogate, generator, steps)
-        with steps.stage("mixture"):
-            mixture, elbo, variational_fit = fit_mixture(surrogate, training, settings.variational, generator, steps)
+        with progress.stage("surrogate"):
+            surrogate, training, surrogate_fit = fit_surrogate(training, settings.surrogate, rng, progress)
+        with progress.stage("mixture"):
+            mixture, elbo, variational_fit = fit_mixture(surrogate, training, settings.variational, rng, progress)
     finally:
-        steps.close()
-    history = History(trimmed, surrogate_fit, variational_fit, steps.seconds, __version__)
+        progress.close()
+    history = History(trimmed, surrogate_fit, variational_fit, progress.seconds, __version__)
     space, mixture = unrotated(training.space, mixture)
     return Posterior(given.names, space, mixture, elbo, training.offset, given, surrogate, history)
 
 
-def _evaluations(
-    points: ArrayLike | Evaluations, log_density: ArrayLike | None, options: dict[str, object]
-) -> Evaluations:
+def _evaluations(points: ArrayLike | Evaluations, **options: Any) -> Evaluations:
+    """The evaluations themselves, or made from arrays."""
     if not isinstance(points, Evaluations):
-        return Evaluations(points, log_density, **options)  # type: ignore[arg-type]
-    if log_density is not None or options:
-        given = ", ".join((["log_density"] if log_density is not None else []) + list(options))
+        return Evaluations(points, **options)
+    extra = [name for name, value in options.items() if value is not None]
+    if extra:
         raise EvaluationsError(
-            f"An Evaluations already holds its values, bounds and names, but {given} was given as well. "
+            f"An Evaluations already holds its values, bounds and names, but {', '.join(extra)} was given as well. "
             "Pass them when the Evaluations is made."
         )
     return points

@@ -56,7 +56,7 @@ class SparseGP:
     nugget: float = 1e-5  # variance of a noise-free evaluation
     discrepancy: Discrepancy = field(default_factory=Discrepancy)
     inducing_per_dimension: int = 100
-    exact_points: int = 400  # subset on which an exact GP gives the first hyperparameters
+    exact_points: int = 300  # subset on which an exact GP gives the first hyperparameters
     learning_points_per_dimension: int | None = 600  # None: hyperparameters are learnt on all evaluations
     most_learning_points: int = 6000
     learning_inducing_per_dimension: int | None = 50  # None: as many as in the end
@@ -66,6 +66,7 @@ class SparseGP:
     tolerable_miss: float = 0.1  # nats by which high-density evaluations may be missed beyond their noise
     most_inducing_per_dimension: int = 200
     most_inducing: int = 1500
+    shape_by_level: bool = True  # noise shaping by a first smooth prediction, not by the noisy values themselves
     whiten: bool = True  # try rotated coordinates, keep them if the evaluations are explained better
 
 
@@ -116,7 +117,8 @@ class Surrogate:
 def total_noise_variance(training: TrainingSet, settings: SparseGP) -> Float[ndarray, " n"]:
     """σ²_tot = σ²_obs (at least the nugget) + σ²_shape."""
     shape = settings.shaping
-    below = training.level.max() - training.level
+    seen = training.level if settings.shape_by_level else training.values
+    below = seen.max() - seen
     shaping = shaping_sd(below, contour_depth(shape.depth, training.dimension), shape.sd_min, shape.sd_med, shape.slope)
     return np.maximum(training.noise_sd**2, settings.nugget) + shaping**2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,16 @@ from vsbq._typing import Bool, Float, ndarray
 from vsbq.numerics import quadrature
 from vsbq.numerics.em import effective_size, truncated_weights, weighted_em
 from vsbq.numerics.families import Family, FullCovariance, SharedDiagonal, log_softmax
-from vsbq.numerics.mixture import Mixture, MixtureGradient, entropy_and_gradient, log_pdf, sample, standard_draws
+from vsbq.numerics.mixture import (
+    Mixture,
+    MixtureGradient,
+    entropy,
+    entropy_and_gradient,
+    log_pdf,
+    sample,
+    standard_draws,
+    unbiased_draws,
+)
 from vsbq.numerics.optimise import adam, maximise
 from vsbq.numerics.shaping import contour_depth
 from vsbq.numerics.subset import cluster_centres
@@ -31,14 +41,20 @@ class VariationalMixture:
     """How the mixture is fitted: ELBO ascent from each start (draws per component, L-BFGS steps), rounds of importance
     weighting and EM (draws, EM steps), and ELBO ascent again."""
 
-    components: int = 30
+    base_components: int = 10  # K = base + per dimension · D, at most `most_components`
+    components_per_dimension: int = 5
+    most_components: int = 30
     family: type[FullCovariance] | type[SharedDiagonal] = FullCovariance
     first: tuple[int, int] = (64, 30)  # for each start
-    adapt: tuple[tuple[int, int], ...] = ((10_000, 15), (20_000, 15), (30_000, 15), (50_000, 20), (50_000, 20))
+    adapt: tuple[tuple[int, int], ...] = ((5_000, 15), (10_000, 15), (20_000, 15), (40_000, 20), (40_000, 20))
     then: tuple[tuple[int, int], ...] = ((1024, 30),)
-    polish: int = 0  # Adam steps with fresh draws
+    adam_steps: int = 0  # with fresh draws at every step, for each start, in place of all the above
     spread_depth: float = 2.5  # the wide start covers evaluations within this contour of the best
     elbo_draws: int = 100_000
+
+    def components(self, dimension: int) -> int:
+        """Number of components K to start with."""
+        return min(self.base_components + self.components_per_dimension * dimension, self.most_components)
 
 
 class Elbo(NamedTuple):
@@ -100,10 +116,10 @@ def elbo_and_gradient(
     """Penalised surrogate ELBO (Eq. 9) on fixed draws, and its gradient in the family's free parameters."""
     mixture = family.mixture(free)
     expected, g = quadrature.expected_and_gradient(mixture, surrogate.hyp, surrogate.factors)
-    entropy, h = entropy_and_gradient(mixture, draws)
+    uncertainty, h = entropy_and_gradient(mixture, draws)
     penalty, p = box.penalty_and_gradient(mixture)
     total = MixtureGradient(g.weights + h.weights, g.means + h.means - p.means, g.trils + h.trils - p.trils)
-    return expected + entropy - penalty, family.pull_back(free, total)
+    return expected + uncertainty - penalty, family.pull_back(free, total)
 
 
 def fit_mixture(
@@ -118,14 +134,12 @@ def fit_mixture(
     tried: list[tuple[float, str, Mixture]] = []
     for name, start in starts(training, settings, rng).items():
         progress.say(f"mixture: start {name}")
-        mixture = _ascend(start, settings, settings.first, surrogate, box, rng)
+        climb = _stochastic_ascent if settings.adam_steps else partial(_ascend, schedule=settings.first)
+        mixture = climb(start, settings, surrogate=surrogate, box=box, rng=rng)
         tried.append((elbo(mixture, surrogate, rng, 20_000).value, name, mixture))
         logger.info("start %s: ELBO %.4f", name, tried[-1][0] + surrogate.offset)
-    if not settings.adapt:
+    if settings.adam_steps:
         mixture = max(tried, key=lambda t: t[0])[2]
-        for schedule in settings.then:
-            mixture = _ascend(mixture, settings, schedule, surrogate, box, rng)
-        mixture = _polish(mixture, settings, surrogate, box, rng) if settings.polish else mixture
         final = elbo(mixture, surrogate, rng, settings.elbo_draws)
     else:
         region = TrustedRegion.around(surrogate, training)
@@ -137,7 +151,7 @@ def fit_mixture(
             ("one normal", _one_normal(mixture), settings.first),
         ):
             progress.say(f"mixture: {name}")
-            other = _ascend(start, settings, schedule, surrogate, box, rng)
+            other = _ascend(start, settings, schedule, surrogate=surrogate, box=box, rng=rng)
             value = elbo(other, surrogate, rng, settings.elbo_draws)
             leak = region.share_outside(other, rng) - region.share_outside(mixture, rng)
             logger.info("%s: ELBO %.4f, share beyond trust grows by %.4f", name, value.value + surrogate.offset, leak)
@@ -170,9 +184,8 @@ def _adapt(
             break
         weights = truncated_weights(surrogate.mean(u) - log_pdf(mixture, u))
         weights = region.clean(u, weights, rng)
-        mixture = weighted_em(mixture, u, weights, iterations, caution=5.0)
-        if len(mixture.means) > settings.components:
-            mixture = _heaviest(mixture, settings.components)
+        mixture = weighted_em(mixture, u, weights, iterations, caution=5.0, roots=settings.family.roots)
+        mixture = _heaviest(mixture, settings.components(u.shape[1]))
         logger.info(
             "%d draws: %d components, effective size %.3f", draws, len(mixture.means), effective_size(weights) / len(u)
         )
@@ -235,6 +248,7 @@ def _ascend(
     mixture: Mixture,
     settings: VariationalMixture,
     schedule: tuple[int, int],
+    *,
     surrogate: Surrogate,
     box: SoftBox,
     rng: np.random.Generator,
@@ -250,25 +264,26 @@ def _ascend(
     return family.mixture(found.argument)
 
 
-def _polish(
-    mixture: Mixture, settings: VariationalMixture, surrogate: Surrogate, box: SoftBox, rng: np.random.Generator
+def _stochastic_ascent(
+    mixture: Mixture, settings: VariationalMixture, *, surrogate: Surrogate, box: SoftBox, rng: np.random.Generator
 ) -> Mixture:
-    """Adam with fresh draws at every step."""
+    """Adam with fresh draws at every step, as in the paper."""
     family = settings.family(mixture)
     k, d = mixture.means.shape
 
     def objective(free: Float[ndarray, " p"]) -> tuple[float, Float[ndarray, " p"]]:
-        half = rng.standard_normal((k, 32, d))
+        half = rng.standard_normal((k, 16, d))
         return elbo_and_gradient(free, family, surrogate, box, np.concatenate([half, -half], axis=1))
 
-    return family.mixture(adam(objective, family.start(), steps=settings.polish, rate=0.01, final_rate=0.001).argument)
+    steps = settings.adam_steps
+    return family.mixture(adam(objective, family.start(), steps=steps, rate=0.05, final_rate=0.001).argument)
 
 
 def elbo(mixture: Mixture, surrogate: Surrogate, rng: np.random.Generator, draws: int) -> Elbo:
     """The surrogate ELBO from fresh draws, in eight independent sets that give its Monte Carlo error."""
     k, d = mixture.means.shape
     per_component = max(32, draws // (8 * k))
-    entropies = [entropy_and_gradient(mixture, standard_draws(k, per_component, d, rng))[0] for _ in range(8)]
+    entropies = [entropy(mixture, unbiased_draws(k, per_component, d, rng)) for _ in range(8)]
     expected = quadrature.expected_and_gradient(mixture, surrogate.hyp, surrogate.factors)[0]
     covariance = quadrature.integral_covariance(mixture, surrogate.hyp, surrogate.factors)
     variance = float(mixture.weights @ covariance @ mixture.weights)
@@ -278,7 +293,7 @@ def elbo(mixture: Mixture, surrogate: Surrogate, rng: np.random.Generator, draws
 
 def starts(training: TrainingSet, settings: VariationalMixture, rng: np.random.Generator) -> dict[str, Mixture]:
     """The two starts: around the best points, and spread by K-means over the high-density points."""
-    k = settings.components
+    k = settings.components(training.dimension)
     order = np.argsort(-training.level, kind="stable")
     top = training.points[order[: max(training.dimension + 2, len(order) // 100)]]
     near = training.points[training.level >= training.level.max() - contour_depth(1.0, training.dimension)]
@@ -293,12 +308,13 @@ def _spread_start(training: TrainingSet, settings: VariationalMixture, rng: np.r
     """One component a K-means cluster, as wide as the cluster, weighted by the mass that its best point suggests."""
     depth = contour_depth(settings.spread_depth, training.dimension)
     near = training.level >= training.level.max() - depth
-    enough = min(len(training), 10 * settings.components)
+    components = settings.components(training.dimension)
+    enough = min(len(training), 10 * components)
     if near.sum() < enough:
         near = np.zeros(len(training), dtype=bool)
         near[np.argsort(-training.level, kind="stable")[:enough]] = True
     points, values = training.points[near], training.level[near]
-    centres, label = cluster_centres(points, settings.components, rng)
+    centres, label = cluster_centres(points, components, rng)
     k, d = centres.shape
     overall = np.maximum(points.std(axis=0), 1e-3 * np.ptp(training.points, axis=0))
     count = np.bincount(label, minlength=k)

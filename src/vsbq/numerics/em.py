@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from vsbq._typing import Float, ndarray
-from vsbq.numerics.mixture import Mixture, coefficients, features, log_sum_exp_in_place
+from vsbq.numerics.families import FullCovariance
+from vsbq.numerics.mixture import BLOCK, Mixture, coefficients, features
+
+Roots = Callable[[ndarray, ndarray], ndarray]
 
 
 def truncated_weights(log_weights: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
@@ -21,9 +26,16 @@ def effective_size(weights: Float[ndarray, " n"]) -> float:
 
 
 def weighted_em(
-    mixture: Mixture, points: Float[ndarray, "n d"], weights: Float[ndarray, " n"], iterations: int, caution: float
+    mixture: Mixture,
+    points: Float[ndarray, "n d"],
+    weights: Float[ndarray, " n"],
+    iterations: int,
+    caution: float,
+    roots: Roots = FullCovariance.roots,
 ) -> Mixture:
-    """EM steps on weighted points; each covariance is averaged with that of the start, which counts `caution` points.
+    """EM steps on weighted points; each scatter is averaged with that of the start, which counts `caution` points.
+
+    `roots` turns scatter matrices into the Cholesky factors that a family allows.
 
     Components that less than D + 1 effective points speak for are dropped.
     """
@@ -35,9 +47,13 @@ def weighted_em(
     i, j = np.triu_indices(d)
     before = np.matmul(mixture.trils, np.swapaxes(mixture.trils, 1, 2))
     for _ in range(iterations):
-        share = coefficients(mixture, centre).linear_form @ phi
-        log_sum_exp_in_place(share)
-        moments = share @ weighted.T
+        form = coefficients(mixture, centre).linear_form
+        moments = np.zeros(form.shape)
+        for start in range(0, len(points), BLOCK):
+            logs = form @ phi[:, start : start + BLOCK]
+            logs -= logs.max(axis=0)
+            share = np.exp(logs.astype(np.float32))  # single precision is plenty for responsibilities
+            moments += (share / share.sum(axis=0)) @ weighted[:, start : start + BLOCK].T
         mass = moments[:, -1]
         keep = mass >= min((d + 1) / effective, mass.max())
         moments, before, mass = moments[keep], before[keep], mass[keep]
@@ -48,5 +64,5 @@ def weighted_em(
         cov -= means[:, :, None] * means[:, None, :]
         count = (mass * effective)[:, None, None]
         cov = (count * cov + caution * before) / (count + caution)
-        mixture = Mixture(np.log(mass / mass.sum()), means + centre, np.linalg.cholesky(cov))
+        mixture = Mixture(np.log(mass / mass.sum()), means + centre, roots(mass, cov))
     return mixture

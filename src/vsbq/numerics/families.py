@@ -34,6 +34,11 @@ class Family(Protocol):
         """The gradient with respect to the free parameters."""
         ...
 
+    @staticmethod
+    def roots(mass: Float[ndarray, " k"], cov: Float[ndarray, "k d d"]) -> Float[ndarray, "k d d"]:
+        """Cholesky factors of the family's most likely covariances, given scatter matrices and their masses."""
+        ...
+
 
 def log_softmax(logits: Float[ndarray, " k"]) -> Float[ndarray, " k"]:
     """Logarithms of weights that sum to one."""
@@ -87,6 +92,11 @@ class FullCovariance:
         to_logits = _pull_back_weights(log_softmax(logits), gradient.weights)
         return np.concatenate([to_logits, to_shift.ravel(), to_b[:, lower[0], lower[1]].ravel()])
 
+    @staticmethod
+    def roots(mass: Float[ndarray, " k"], cov: Float[ndarray, "k d d"]) -> Float[ndarray, "k d d"]:
+        """Cholesky factors of the scatter matrices themselves."""
+        return np.asarray(np.linalg.cholesky(cov))
+
 
 @dataclass(frozen=True)
 class SharedDiagonal:
@@ -120,3 +130,14 @@ class SharedDiagonal:
         to_logits = _pull_back_weights(mixture.log_weights, gradient.weights)
         to_shift = (self._scales() * gradient.means).ravel()
         return np.concatenate([to_logits, to_shift, to_scales.sum(axis=1), to_scales.sum(axis=0)])
+
+    @staticmethod
+    def roots(mass: Float[ndarray, " k"], cov: Float[ndarray, "k d d"]) -> Float[ndarray, "k d d"]:
+        """σ_k diag(λ), by maximising the likelihood over σ and λ in turn."""
+        d = cov.shape[1]
+        variances = np.einsum("kii->ki", cov)
+        shared = np.exp((mass @ np.log(variances)) / mass.sum())  # λ²
+        for _ in range(20):
+            own = (variances / shared).mean(axis=1)  # σ²
+            shared = (mass @ (variances / own[:, None])) / mass.sum()
+        return np.sqrt(own[:, None] * shared)[:, :, None] * np.eye(d)

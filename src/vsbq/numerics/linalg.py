@@ -26,7 +26,7 @@ def cholesky(a: Float[ndarray, "m m"]) -> Float[ndarray, "m m"]:
     factor, info = lapack.dpotrf(np.asfortranarray(a), lower=1, clean=1)
     if info != 0 or not np.isfinite(factor[-1, -1]):
         raise NotPositiveDefinite(f"leading minor {info} is not positive")
-    return factor  # type: ignore[no-any-return]
+    return factor
 
 
 def jittered_cholesky(
@@ -47,13 +47,13 @@ def product(a: ndarray, b: ndarray) -> ndarray:
     """a @ b for matrices, in Fortran order, by SciPy's BLAS and without a copy of contiguous arguments."""
     flip_a, flip_b = _is_c(a), _is_c(b)
     left, right = (a.T if flip_a else a), (b.T if flip_b else b)
-    return blas.dgemm(1.0, left, right, trans_a=int(flip_a), trans_b=int(flip_b))  # type: ignore[no-any-return]
+    return blas.dgemm(1.0, left, right, trans_a=int(flip_a), trans_b=int(flip_b))
 
 
 def product_vector(a: ndarray, x: ndarray) -> ndarray:
     """a @ x for a matrix and a vector, by SciPy's BLAS."""
     flip = _is_c(a)
-    return blas.dgemv(1.0, a.T if flip else a, x, trans=int(flip))  # type: ignore[no-any-return]
+    return blas.dgemv(1.0, a.T if flip else a, x, trans=int(flip))
 
 
 def _is_c(a: ndarray) -> bool:
@@ -64,7 +64,7 @@ def solve_lower(factor: Float[ndarray, "m m"], b: ndarray, *, transpose: bool = 
     """L⁻¹ b, or L⁻ᵀ b with `transpose`; `b` is a vector or a matrix and is not changed."""
     matrix = b if b.ndim == 2 else b[:, None]
     solved = blas.dtrsm(1.0, factor, matrix, lower=1, trans_a=int(transpose))
-    return solved if b.ndim == 2 else solved[:, 0]  # type: ignore[no-any-return]
+    return solved if b.ndim == 2 else solved[:, 0]
 
 
 def solve_lower_in_place(factor: Float[ndarray, "m m"], b: Float[ndarray, "m n"]) -> None:

@@ -6,6 +6,7 @@ features (1, x, x xᵀ) of a point, so that the densities of all draws under all
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,9 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from vsbq._typing import Float, ndarray
+
+#: Draws that are worked on at a time, so that their densities under all components stay in the cache.
+BLOCK = 4096
 
 
 class Mixture(NamedTuple):
@@ -118,65 +122,114 @@ def sample(mixture: Mixture, n: int, rng: np.random.Generator) -> Float[ndarray,
 
 
 def standard_draws(k: int, per_component: int, d: int, rng: np.random.Generator) -> Float[ndarray, "k s d"]:
-    """Scrambled Sobol normals per component, antithetic, each set whitened to mean zero and unit covariance.
+    """Sobol normals, shifted at random for each component, antithetic, each set whitened to unit covariance.
 
-    Quadratic functions are then integrated exactly within a component, which removes most of the entropy's noise.
+    Quadratic functions are then integrated exactly within a component, which removes most of the entropy's noise at
+    the price of a bias that falls with the number of draws: good for optimising, not for reporting.
     """
+    draws = unbiased_draws(k, per_component, d, rng)
+    if draws.shape[1] <= 2 * d:
+        return draws
+    moment = np.matmul(np.swapaxes(draws, 1, 2), draws) / draws.shape[1]
+    root = inverse_trils(np.linalg.cholesky(moment))
+    return np.matmul(draws, np.swapaxes(root, 1, 2))
+
+
+def unbiased_draws(k: int, per_component: int, d: int, rng: np.random.Generator) -> Float[ndarray, "k s d"]:
+    """Sobol normals, shifted at random for each component, and their mirror images."""
     half = per_component // 2
-    draws = np.empty((k, 2 * half, d))
-    m = max(1, int(np.ceil(np.log2(half))))
-    for c in range(k):
-        u = qmc.Sobol(d, rng=rng).random_base2(m)[:half]
-        z = ndtri(np.clip(u, 1e-12, 1 - 1e-12))
-        draws[c] = np.concatenate([z, -z])
-    if 2 * half > 2 * d:
-        moment = np.einsum("ksi,ksj->kij", draws, draws) / (2 * half)
-        root = inverse_trils(np.linalg.cholesky(moment))
-        draws = np.einsum("ksi,kji->ksj", draws, root)
-    return draws
+    u = qmc.Sobol(d, rng=rng).random_base2(max(1, int(np.ceil(np.log2(half)))))[:half]
+    z = ndtri(np.clip((u + rng.uniform(size=(k, 1, d))) % 1.0, 1e-12, 1 - 1e-12))
+    return np.concatenate([z, -z], axis=1)
+
+
+def _component_blocks(k: int, s: int) -> Iterator[slice]:
+    """Components whose draws together stay in the cache."""
+    step = max(1, BLOCK // s)
+    for start in range(0, k, step):
+        yield slice(start, min(start + step, k))
+
+
+def entropy(mixture: Mixture, draws: Float[ndarray, "k s d"]) -> float:
+    """H[q] = −Σ w_k E_k[log q] from draws per component, with |ε|² (whose mean is D) as control variate."""
+    k, s, d = draws.shape
+    centre = mixture.weights @ mixture.means
+    form = coefficients(mixture, centre).linear_form
+    log_q = np.empty((k, s))
+    for block in _component_blocks(k, s):
+        phi = features(_placed(mixture, draws, centre, block))
+        log_q[block] = log_sum_exp_in_place(form @ phi).reshape(-1, s)
+    control = np.einsum("ksd,ksd->ks", draws, draws) - d
+    within = control - control.mean(axis=1, keepdims=True)
+    weight = mixture.weights[:, None]
+    slope = float((weight * within * log_q).sum() / max((weight * within**2).sum(), 1e-300))
+    return -float(mixture.weights @ (log_q - slope * control).mean(axis=1))
+
+
+def _placed(
+    mixture: Mixture, draws: Float[ndarray, "k s d"], centre: Float[ndarray, " d"], block: slice
+) -> Float[ndarray, "d t"]:
+    """Draws of some components relative to a centre, component after component, as columns."""
+    x = np.matmul(draws[block], np.swapaxes(mixture.trils[block], 1, 2)) + (mixture.means[block] - centre)[:, None]
+    return np.ascontiguousarray(x.reshape(-1, x.shape[2]).T)
 
 
 def entropy_and_gradient(mixture: Mixture, draws: Float[ndarray, "k s d"]) -> tuple[float, MixtureGradient]:
     """H[q] from fixed standard draws per component, and the exact gradient of that estimate."""
     k, s, d = draws.shape
     centre = mixture.weights @ mixture.means
-    x = (mixture.means - centre)[:, None, :] + np.matmul(draws, np.swapaxes(mixture.trils, 1, 2))
-    x = np.ascontiguousarray(x.reshape(k * s, d).T)  # draws of component after component, as columns
-    phi = features(x)
     form, precision, linear = coefficients(mixture, centre)
-    share = form @ phi
-    log_q = log_sum_exp_in_place(share)  # share: responsibilities (k, t)
-    per_component = log_q.reshape(k, s).mean(axis=1)
-    weights = mixture.weights
-    value = -float(weights @ per_component)
-
-    # Through the draws: ∂H/∂x_t = c_t Σ_j share_jt P_j (x_t − μ_j), with c_t = w_k / s.
     i, j = np.triu_indices(d)
-    mixed = np.concatenate([precision[:, i, j], linear], axis=1).T @ share
+    packed = np.concatenate([precision[:, i, j], linear], axis=1).T
+    per_component, moments = np.empty(k), np.zeros((k, form.shape[1]))
+    to_means, to_trils = np.empty((k, d)), np.empty((k, d, d))
+    scale = mixture.weights / s
+    for block in _component_blocks(k, s):
+        x = _placed(mixture, draws, centre, block)
+        phi = features(x)
+        share = form @ phi
+        per_component[block] = log_sum_exp_in_place(share).reshape(-1, s).mean(axis=1)
+        # Through the draws: ∂H/∂x_t = c_t Σ_j share_jt P_j (x_t − μ_j), with c_t = w_k / s.
+        slope = _slope(packed @ share, x).reshape(d, -1, s).transpose(1, 2, 0) * scale[block, None, None]
+        to_means[block] = slope.sum(axis=1)
+        to_trils[block] = np.matmul(np.swapaxes(slope, 1, 2), draws[block])
+        phi *= np.repeat(scale[block], s)
+        moments += share @ phi.T
+    own = _own_parameters(mixture, moments, centre, precision, linear)
+    to_weights = -per_component - moments[:, -1] / np.maximum(mixture.weights, 1e-300)
+    gradient = MixtureGradient(to_weights, to_means - own.means, np.tril(to_trils - own.trils))
+    return -float(mixture.weights @ per_component), gradient
+
+
+def _slope(mixed: Float[ndarray, "f t"], x: Float[ndarray, "d t"]) -> Float[ndarray, "d t"]:
+    """Σ_j share_jt (P_j x_t − P_j μ_j), from the packed upper triangles of Σ_j share_jt P_j."""
+    d = len(x)
+    i, j = np.triu_indices(d)
     slope = -mixed[len(i) :]
     for row, (a, b) in enumerate(zip(i, j, strict=True)):
         slope[a] += mixed[row] * x[b]
         if a != b:
             slope[b] += mixed[row] * x[a]
-    slope = slope.reshape(d, k, s).transpose(1, 2, 0) * (weights / s)[:, None, None]
-    to_means = slope.sum(axis=1)
-    to_trils = np.matmul(np.swapaxes(slope, 1, 2), draws)
+    return slope
 
-    # Through the components' own parameters, from the moments of the shares.
-    share *= np.repeat(weights / s, s)
-    moments = share @ phi.T
+
+def _own_parameters(
+    mixture: Mixture,
+    moments: Float[ndarray, "k f"],
+    centre: Float[ndarray, " d"],
+    precision: Float[ndarray, "k d d"],
+    linear: Float[ndarray, "k d"],
+) -> MixtureGradient:
+    """Σ_t c_t ∂ log q(x_t) through the components' own means and Cholesky factors, from the moments of the shares."""
+    k, d = linear.shape
+    i, j = np.triu_indices(d)
     mass, first = moments[:, -1], moments[:, len(i) : -1]
     second = np.empty((k, d, d))
     second[:, i, j] = second[:, j, i] = moments[:, : len(i)]
     shifted = mixture.means - centre
-    about = (
-        second
-        - first[:, :, None] * shifted[:, None, :]
-        - shifted[:, :, None] * first[:, None, :]
-        + mass[:, None, None] * shifted[:, :, None] * shifted[:, None, :]
-    )
+    crossed = first[:, :, None] * shifted[:, None, :]
+    about = second - crossed - np.swapaxes(crossed, 1, 2) + mass[:, None, None] * shifted[:, :, None] * shifted[:, None]
     inverse_t = np.swapaxes(inverse_trils(mixture.trils), 1, 2)
-    to_means -= np.einsum("kij,kj->ki", precision, first) - mass[:, None] * linear
-    to_trils -= np.matmul(np.matmul(precision, about), inverse_t) - mass[:, None, None] * inverse_t
-    to_weights = -per_component - mass / np.maximum(weights, 1e-300)
-    return value, MixtureGradient(to_weights, to_means, np.tril(to_trils))
+    to_means = np.einsum("kij,kj->ki", precision, first) - mass[:, None] * linear
+    to_trils = np.matmul(np.matmul(precision, about), inverse_t) - mass[:, None, None] * inverse_t
+    return MixtureGradient(np.zeros(k), to_means, to_trils)
