@@ -280,10 +280,10 @@ def full_covariance(free, log_weights, means, trils):
 
 
 def shared_diagonal(free, log_weights, means, trils):
-    """(weights, means, trils) of the paper's family: scales σ_k λ, means in units of the reference's diagonal."""
+    """(weights, means, trils) of the paper's family: scales σ_k λ, means in units of the reference's marginal scales."""
     xp, (k, d) = module_of(free), means.shape
     logits, shift, log_own, log_shared = xp.split(free, [k, k + k * d, 2 * k + k * d])
-    unit = np.array([np.diag(tril) for tril in trils])
+    unit = np.array([np.sqrt(np.diag(tril @ tril.T)) for tril in trils])
     return softmax(logits), means + unit * shift.reshape(k, d), xp.exp(log_own[:, None, None] + log_shared) * np.eye(d)
 
 

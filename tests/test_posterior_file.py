@@ -18,7 +18,9 @@ from vsbq.posterior import Posterior
 from vsbq.surrogate import SparseGP
 from vsbq.variational import VariationalMixture
 
-SETTINGS = vsbq.Settings(surrogate=SparseGP(inducing_per_dimension=20), variational=VariationalMixture(components=4))
+SETTINGS = vsbq.Settings(
+    surrogate=SparseGP(inducing_per_dimension=20), variational=VariationalMixture(most_components=4)
+)
 BOUNDS = {
     "open": None,
     "bounded": [(-4.0, 5.0), (-6.0, 6.0)],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -288,9 +287,8 @@ def _learn_exact(
     data = _Data(training.points, training.values, total_noise_variance(training, settings))
     prior, start = weak_prior(data, training.level, settings, rng)
     subset = data.take(rows)
-    found = maximise_with_prior(
-        _objective(exact.evidence_and_gradient, subset), start, prior, steps=100, tolerance=1e-2
-    )
+    evidence = _objective(lambda theta, noisy: exact.evidence_and_gradient(theta, *noisy), subset)
+    found = maximise_with_prior(evidence, start, prior, steps=100, tolerance=1e-2)
     logger.info("exact GP on %d points: %d steps, evidence %.1f", len(subset.points), found.steps, found.value)
     return _First(training, prior, found.argument, found.value, subset)
 
@@ -304,18 +302,17 @@ def _smooth(first: _First) -> TrainingSet:
     return first.training.smoothed(*exact.predict(hyp, factors, first.training.points))
 
 
-def _bound(
-    inducing: Float[ndarray, "m d"], workspace: sgpr.Workspace, theta: Float[ndarray, " p"], *data: ndarray
-) -> sgpr.Gradient:
-    return sgpr.bound_and_gradient(theta, inducing, *data, workspace=workspace)
+def _bound_at(inducing: Float[ndarray, "m d"], workspace: sgpr.Workspace) -> Callable[[ndarray, _Data], sgpr.Gradient]:
+    """The GP-ELBO with given inducing points."""
+    return lambda theta, noisy: sgpr.bound_and_gradient(theta, inducing, *noisy, workspace=workspace)
 
 
-def _objective(gradient: Callable[..., sgpr.Gradient], data: _Data) -> Objective:
+def _objective(gradient: Callable[[ndarray, _Data], sgpr.Gradient], data: _Data) -> Objective:
     """A bound as a function of the hyperparameters and, last, the logarithm of the discrepancy."""
 
     def objective(theta: Float[ndarray, " p"]) -> tuple[float, Float[ndarray, " p"]]:
         noisy = data.with_discrepancy(theta[-1])
-        found = gradient(theta[:-1], *noisy)
+        found = gradient(theta[:-1], noisy)
         by_discrepancy = found.log_noise_sd @ (np.exp(2 * theta[-1]) / noisy.noise)
         return found.value, np.append(found.hyperparameters, by_discrepancy)
 
@@ -347,8 +344,8 @@ def _learn_sparse(
     for round_number in range(settings.rounds):
         noise = data.with_discrepancy(theta[-1]).noise
         rows = greedy_inducing(Hyperparameters.unpack(theta[:-1]), data.points, noise, count)
-        bound = partial(_bound, data.points[rows], workspace)
-        found = maximise_with_prior(_objective(bound, data), theta, prior, steps=60, tolerance=0.1)
+        bound = _objective(_bound_at(data.points[rows], workspace), data)
+        found = maximise_with_prior(bound, theta, prior, steps=60, tolerance=0.1)
         theta, failures = found.argument, failures + found.failures
         history.append(found.value)
         progress.say(f"surrogate: round {round_number + 1}, bound {found.value:.1f}")

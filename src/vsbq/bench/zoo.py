@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -56,7 +57,7 @@ def correlated_gaussian(dimension: int = 8, condition: float = 1e4) -> Problem:
     )
 
 
-def student(dimension: int = 4, freedom: float = 4.0) -> Problem:
+def student(dimension: int = 4, freedom: int = 4) -> Problem:
     """A multivariate t: tails that fall like a power."""
     law = stats.multivariate_t(np.zeros(dimension), np.eye(dimension), df=freedom)
     return Problem(
@@ -106,7 +107,7 @@ def three_modes(dimension: int = 3) -> Problem:
 
 
 def _independent(
-    name: str, laws: list[stats.rv_continuous], limits: list[tuple[float, float]], plausible: list[tuple[float, float]]
+    name: str, laws: list[Any], limits: list[tuple[float, float]], plausible: list[tuple[float, float]]
 ) -> Problem:
     def log_density(x: ndarray) -> ndarray:
         return np.asarray(sum(law.logpdf(x[:, i]) for i, law in enumerate(laws)))
@@ -149,7 +150,7 @@ def half_bounded() -> Problem:
 class _Mirror:
     """The law of −X."""
 
-    def __init__(self, law: stats.rv_continuous) -> None:
+    def __init__(self, law: Any) -> None:
         self.law = law
 
     def logpdf(self, x: ndarray) -> ndarray:

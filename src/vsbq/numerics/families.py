@@ -20,7 +20,10 @@ from vsbq.numerics.mixture import Mixture, MixtureGradient
 class Family(Protocol):
     """What step 3 needs of a variational family around a reference mixture."""
 
-    reference: Mixture
+    @property
+    def reference(self) -> Mixture:
+        """The mixture around which the free parameters are defined."""
+        ...
 
     def start(self) -> Float[ndarray, " p"]:
         """Free parameters of the reference mixture itself."""

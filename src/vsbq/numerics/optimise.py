@@ -72,7 +72,7 @@ def maximise_with_prior(
         before = best.loss
         options: dict[str, Any] = {"maxiter": steps - taken, "gtol": 0.0, "maxcor": 20}
         options["ftol"] = tolerance / max(1.0, abs(before)) if np.isfinite(before) else 0.0
-        found = minimize(negative, best.z, jac=True, method="L-BFGS-B", bounds=limits, options=options)
+        found = minimize(negative, best.z, jac=True, method="L-BFGS-B", bounds=limits, options=options)  # type: ignore[call-overload]
         taken += max(1, int(found.nit))
         if not before - best.loss >= (10 if found.success else 1) * tolerance:
             break  # else the line search gave up, or the loss has shrunk so that the tolerance was loose: go on
@@ -93,7 +93,7 @@ def maximise(objective: Objective, start: Float[ndarray, " p"], *, steps: int, t
 
     scale = max(1.0, abs(negative(start)[0]))
     options: dict[str, Any] = {"maxiter": steps, "ftol": tolerance / scale, "gtol": 0.0, "maxcor": 30}
-    found = minimize(negative, start, jac=True, method="L-BFGS-B", options=options)
+    found = minimize(negative, start, jac=True, method="L-BFGS-B", options=options)  # type: ignore[call-overload]
     return Maximum(found.x, -float(found.fun), int(found.nit), 0)
 
 

@@ -1,0 +1,66 @@
+# Everything that is run by hand or by CI. Needs GNU make and Python 3.11 or later, nothing else.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+# Test workers, each with one BLAS thread: many small matrices, so threads of one worker only get in the way of another.
+WORKERS ?= auto
+PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: $(VENV)/.demo  ## fit a posterior to an optimiser's evaluations of Two Moons; results in demo/
+	$(BIN)/python examples/two_moons.py
+
+.PHONY: test
+test: $(VENV)/.dev  ## the fast tests
+	$(PYTEST) -m "not slow"
+
+.PHONY: test-slow
+test-slow: $(VENV)/.dev  ## the statistical tests, over several seeds
+	$(PYTEST) -m slow
+
+.PHONY: lint
+lint: $(VENV)/.dev  ## style and format of the sources
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+.PHONY: types
+types: $(VENV)/.dev  ## static types
+	$(BIN)/mypy
+
+.PHONY: check
+check: lint types test  ## lint, types and test: what CI runs
+
+.PHONY: bench
+bench: $(VENV)/.demo  ## the benchmark problems, against their truth
+	$(BIN)/python benchmarks/core.py
+
+.PHONY: clean
+clean:  ## remove the environment, the caches and what the demo wrote
+	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache
+	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Set-up runs once, and again when pyproject.toml changes.
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit("vsbq needs Python 3.11 or later: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --upgrade "pip>=25.1"
+	@touch $@
+
+$(VENV)/.demo: pyproject.toml $(VENV)/.created
+	$(BIN)/python -m pip install -q -e ".[plot,bench]"
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml $(VENV)/.created
+	$(BIN)/python -m pip install -q -e ".[plot,bench]" --group dev
+	@touch $@
