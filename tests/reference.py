@@ -280,7 +280,7 @@ def full_covariance(free, log_weights, means, trils):
 
 
 def shared_diagonal(free, log_weights, means, trils):
-    """(weights, means, trils) of the paper's family: scales σ_k λ, means in units of the reference's marginal scales."""
+    """(weights, means, trils) of the paper's family; means in units of the reference's marginal scales."""
     xp, (k, d) = module_of(free), means.shape
     logits, shift, log_own, log_shared = xp.split(free, [k, k + k * d, 2 * k + k * d])
     unit = np.array([np.sqrt(np.diag(tril @ tril.T)) for tril in trils])
