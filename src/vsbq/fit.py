@@ -16,7 +16,7 @@ from vsbq.evaluations import Evaluations
 from vsbq.numerics.families import SharedDiagonal
 from vsbq.posterior import History, Posterior, RandomState
 from vsbq.progress import Progress
-from vsbq.surrogate import Discrepancy, SparseGP, fit_surrogate
+from vsbq.surrogate import Shaping, SparseGP, fit_surrogate
 from vsbq.transform import unrotated
 from vsbq.trim import Trim, trim_evaluations
 from vsbq.variational import VariationalMixture, fit_mixture
@@ -36,7 +36,7 @@ class Settings:
         everything = SparseGP(
             learning_points_per_dimension=None,
             learning_inducing_per_dimension=None,
-            discrepancy=Discrepancy(typical=1e-6, least=1e-6, most=1e-6),
+            shaping=Shaping(least_strength=1.0, most_strength=1.0),
             shape_by_level=False,
             whiten=False,
         )

@@ -21,30 +21,26 @@ from vsbq.progress import Progress, logger
 from vsbq.transform import InferenceSpace
 from vsbq.trim import TrainingSet
 
-#: Nats of evidence on the same evaluations that rotated coordinates have to gain.
-WHITEN_GAIN = 5.0
+Regression = tuple[Float[ndarray, "n d"], Float[ndarray, " n"], Float[ndarray, " n"]]
+
+#: Nats of evidence per evaluation of the subset that rotated coordinates have to gain.
+WHITEN_GAIN = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shaping:
-    """Noise shaping (Eq. 21): low-density points count less. `depth` is the threshold θ_σ in contours of a normal."""
+    """Noise shaping (Eq. 27): low-density points count less. `depth` is the threshold θ_σ in contours of a normal.
+
+    The whole curve is multiplied by a strength, a hyperparameter learnt between its limits: what a sparse GP cannot
+    explain has to count as noise, or the hyperparameters end up where nothing is explained well.
+    """
 
     depth: float = 10.0
     sd_min: float = 1e-3**0.5
     sd_med: float = 1.0
     slope: float = 0.05
-
-
-@dataclass(frozen=True, kw_only=True)
-class Discrepancy:
-    """Standard deviation (nats) of what the sparse GP cannot explain: a hyperparameter, learnt between its limits.
-
-    Without it, evaluations without noise and too few inducing points force hyperparameters that fit nothing well.
-    """
-
-    typical: float = 1e-2
-    least: float = 1e-3
-    most: float = 10.0
+    least_strength: float = 0.5
+    most_strength: float = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +49,6 @@ class SparseGP:
 
     shaping: Shaping = field(default_factory=Shaping)
     nugget: float = 1e-5  # variance of a noise-free evaluation
-    discrepancy: Discrepancy = field(default_factory=Discrepancy)
     inducing_per_dimension: int = 100
     exact_points: int = 300  # subset on which an exact GP gives the first hyperparameters
     learning_points_per_dimension: int | None = 600  # None: hyperparameters are learnt on all evaluations
@@ -84,7 +79,7 @@ class SurrogateFit(NamedTuple):
     inducing: int
     jitter: float
     miss: float  # root mean square residual of the high-density evaluations beyond their noise, nats
-    discrepancy: float  # standard deviation of what the sparse GP leaves unexplained, nats
+    shaping_strength: float  # learnt factor of the shaping noise
     failures: int  # factorisations that failed and were stepped over
     rotated: bool  # whether the surrogate works in whitened coordinates
 
@@ -113,28 +108,34 @@ class Surrogate:
         return sgpr.predict_variance(self.hyp, self.factors, u)
 
 
-def total_noise_variance(training: TrainingSet, settings: SparseGP) -> Float[ndarray, " n"]:
-    """σ²_tot = σ²_obs (at least the nugget) + σ²_shape."""
-    shape = settings.shaping
-    seen = training.level if settings.shape_by_level else training.values
-    below = seen.max() - seen
-    shaping = shaping_sd(below, contour_depth(shape.depth, training.dimension), shape.sd_min, shape.sd_med, shape.slope)
-    return np.maximum(training.noise_sd**2, settings.nugget) + shaping**2
-
-
 class _Data(NamedTuple):
-    """Arrays of a regression: inference points, values, noise variances."""
+    """Arrays of a regression: inference points, values, variances of the noise and of the shaping noise."""
 
     points: Float[ndarray, "n d"]
     values: Float[ndarray, " n"]
-    noise: Float[ndarray, " n"]  # without the discrepancy
+    observed: Float[ndarray, " n"]
+    shaping: Float[ndarray, " n"]
 
-    def with_discrepancy(self, log_sd: float) -> _Data:
-        """The same data, with the variance of the discrepancy added to the noise."""
-        return self._replace(noise=self.noise + np.exp(2 * log_sd))
+    @classmethod
+    def shaped(cls, training: TrainingSet, settings: SparseGP) -> _Data:
+        """Evaluations with σ²_obs (at least the nugget) and σ²_shape (Eqs. 26 and 27)."""
+        shape = settings.shaping
+        seen = training.level if settings.shape_by_level else training.values
+        threshold = contour_depth(shape.depth, training.dimension)
+        sd = shaping_sd(seen.max() - seen, threshold, shape.sd_min, shape.sd_med, shape.slope)
+        return cls(training.points, training.values, np.maximum(training.noise_sd**2, settings.nugget), sd**2)
+
+    def noise(self, log_strength: float) -> Float[ndarray, " n"]:
+        """σ²_tot = σ²_obs + strength² σ²_shape."""
+        return self.observed + np.exp(2 * log_strength) * self.shaping
+
+    def regression(self, log_strength: float) -> Regression:
+        """What the numerics take: points, values, total noise variances."""
+        return self.points, self.values, self.noise(log_strength)
 
     def take(self, rows: Int[ndarray, " k"]) -> _Data:
-        return _Data(self.points[rows], self.values[rows], self.noise[rows])
+        """Some of the rows."""
+        return _Data(*(column[rows] for column in self))
 
 
 def fit_surrogate(
@@ -149,26 +150,24 @@ def fit_surrogate(
     first = _learn_exact(training, rows, settings, rng)
     if settings.whiten and training.dimension > 1:
         white = _learn_exact(training.rotate(whitening(training, rng)), rows, settings, rng)
-        first = white if white.evidence > first.evidence + WHITEN_GAIN else first
+        first = white if white.evidence > first.evidence + WHITEN_GAIN * len(rows) else first
     training, prior, theta = _smooth(first), first.prior, first.theta
-    data = _Data(training.points, training.values, total_noise_variance(training, settings))
+    data = _Data.shaped(training, settings)
     d = training.dimension
     count = settings.inducing_per_dimension * d
     while True:
         theta, history, failures = _learn_sparse(data, training.level, settings, prior, theta, count, rng, progress)
-        hyp, noisy = Hyperparameters.unpack(theta[:-1]), data.with_discrepancy(theta[-1])
-        rows = greedy_inducing(hyp, data.points, noisy.noise, min(count, len(data.points)))
+        hyp = Hyperparameters.unpack(theta[:-1])
+        rows = greedy_inducing(hyp, data.points, data.noise(theta[-1]), min(count, len(data.points)))
         try:
-            factors, bound = sgpr.fit_factors(hyp, data.points[rows], *noisy)
+            factors, bound = sgpr.fit_factors(hyp, data.points[rows], *data.regression(theta[-1]))
         except NotPositiveDefinite as error:
             raise FitError(
                 "The kernel matrix of the surrogate cannot be factorised. Check the evaluations for parameters that "
                 "move together or values that jump; vsbq.audit(evaluations) lists what looks odd."
             ) from error
-        miss, discrepancy = high_density_miss(training, hyp, factors), float(np.exp(theta[-1]))
-        logger.info(
-            "%d inducing points: bound %.1f, miss %.3f nats, discrepancy %.3f", len(rows), bound, miss, discrepancy
-        )
+        miss, strength = high_density_miss(training, hyp, factors), float(np.exp(theta[-1]))
+        logger.info("%d inducing points: bound %.1f, miss %.3f nats, shaping %.2f", len(rows), bound, miss, strength)
         enough = miss <= settings.tolerable_miss or len(rows) < count or len(rows) >= len(data.points)
         most = max(min(settings.most_inducing_per_dimension * d, settings.most_inducing), count)
         if enough or count == most:
@@ -181,7 +180,7 @@ def fit_surrogate(
     return (
         surrogate,
         training,
-        SurrogateFit(bound, tuple(history), len(rows), factors.jitter, miss, discrepancy, failures, rotated),
+        SurrogateFit(bound, tuple(history), len(rows), factors.jitter, miss, strength, failures, rotated),
     )
 
 
@@ -233,21 +232,21 @@ def weak_prior(
     low, high = data.points.min(axis=0), data.points.max(axis=0)
     reach = high - low
     one = np.ones(d)
-    discrepancy = settings.discrepancy
+    shaping = settings.shaping
     prior = GaussianPrior(
-        mean=np.append(start.pack(), np.log(discrepancy.typical)),
-        sd=np.append(Hyperparameters(1.5 * one, 2.0, 3 * rise + 1.0, 2 * spread, 1.5 * one).pack(), 2.0),
+        mean=np.append(start.pack(), 0.0),
+        sd=np.append(Hyperparameters(1.5 * one, 2.0, 3 * rise + 1.0, 2 * spread, 1.5 * one).pack(), 1.0),
         lower=np.append(
             Hyperparameters(
                 np.log(1e-3 * spread), np.log(1e-3), top - depth, low - reach, np.log(1e-2 * spread)
             ).pack(),
-            np.log(discrepancy.least),
+            np.log(shaping.least_strength),
         ),
         upper=np.append(
             Hyperparameters(
                 np.log(30 * reach), np.log(1e3 * (depth + 1)), top + 10 * depth + 10, high + reach, np.log(1e3 * reach)
             ).pack(),
-            np.log(discrepancy.most),
+            np.log(shaping.most_strength),
         ),
     )
     return prior, np.clip(prior.mean, prior.lower, prior.upper)
@@ -259,7 +258,7 @@ def _quadratic_start(data: _Data, spread: Float[ndarray, " d"]) -> Hyperparamete
     centre = data.points.mean(axis=0)
     x = (data.points - centre) / spread
     design = np.column_stack([np.ones(len(x)), x, x * x])
-    weight = 1.0 / np.sqrt(data.noise + (0.1 * (data.values.max() - data.values) + 0.1) ** 2)
+    weight = 1.0 / np.sqrt(data.noise(0.0) + (0.1 * (data.values.max() - data.values) + 0.1) ** 2)
     solution = np.linalg.lstsq(design * weight[:, None], data.values * weight, rcond=None)[0]
     slope, curve = solution[1 : d + 1], np.minimum(solution[d + 1 :], -0.05)
     shift = np.clip(-slope / (2 * curve), -2.0, 2.0)
@@ -284,10 +283,10 @@ def _learn_exact(
     training: TrainingSet, rows: Int[ndarray, " k"], settings: SparseGP, rng: np.random.Generator
 ) -> _First:
     """Hyperparameters of an exact GP on a subset; evidences of the same rows in two coordinate systems compare."""
-    data = _Data(training.points, training.values, total_noise_variance(training, settings))
+    data = _Data.shaped(training, settings)
     prior, start = weak_prior(data, training.level, settings, rng)
     subset = data.take(rows)
-    evidence = _objective(lambda theta, noisy: exact.evidence_and_gradient(theta, *noisy), subset)
+    evidence = _objective(exact.evidence_and_gradient, subset)
     found = maximise_with_prior(evidence, start, prior, steps=100, tolerance=1e-2)
     logger.info("exact GP on %d points: %d steps, evidence %.1f", len(subset.points), found.steps, found.value)
     return _First(training, prior, found.argument, found.value, subset)
@@ -298,23 +297,23 @@ def _smooth(first: _First) -> TrainingSet:
     if not (first.training.noise_sd > 0).any():
         return first.training
     hyp = Hyperparameters.unpack(first.theta[:-1])
-    factors = exact.fit_factors(hyp, *first.subset.with_discrepancy(first.theta[-1]))
+    factors = exact.fit_factors(hyp, *first.subset.regression(first.theta[-1]))
     return first.training.smoothed(*exact.predict(hyp, factors, first.training.points))
 
 
-def _bound_at(inducing: Float[ndarray, "m d"], workspace: sgpr.Workspace) -> Callable[[ndarray, _Data], sgpr.Gradient]:
+def _bound_at(inducing: Float[ndarray, "m d"], workspace: sgpr.Workspace) -> Callable[..., sgpr.Gradient]:
     """The GP-ELBO with given inducing points."""
-    return lambda theta, noisy: sgpr.bound_and_gradient(theta, inducing, *noisy, workspace=workspace)
+    return lambda theta, x, y, noise: sgpr.bound_and_gradient(theta, inducing, x, y, noise, workspace)
 
 
-def _objective(gradient: Callable[[ndarray, _Data], sgpr.Gradient], data: _Data) -> Objective:
-    """A bound as a function of the hyperparameters and, last, the logarithm of the discrepancy."""
+def _objective(gradient: Callable[..., sgpr.Gradient], data: _Data) -> Objective:
+    """A bound as a function of the hyperparameters and, last, the logarithm of the shaping strength."""
 
     def objective(theta: Float[ndarray, " p"]) -> tuple[float, Float[ndarray, " p"]]:
-        noisy = data.with_discrepancy(theta[-1])
-        found = gradient(theta[:-1], noisy)
-        by_discrepancy = found.log_noise_sd @ (np.exp(2 * theta[-1]) / noisy.noise)
-        return found.value, np.append(found.hyperparameters, by_discrepancy)
+        regression = data.regression(theta[-1])
+        found = gradient(theta[:-1], *regression)
+        share = 1.0 - data.observed / regression[2]
+        return found.value, np.append(found.hyperparameters, found.log_noise_sd @ share)
 
     return objective
 
@@ -342,14 +341,14 @@ def _learn_sparse(
     history: list[float] = []
     failures = 0
     for round_number in range(settings.rounds):
-        noise = data.with_discrepancy(theta[-1]).noise
-        rows = greedy_inducing(Hyperparameters.unpack(theta[:-1]), data.points, noise, count)
+        rows = greedy_inducing(Hyperparameters.unpack(theta[:-1]), data.points, data.noise(theta[-1]), count)
         bound = _objective(_bound_at(data.points[rows], workspace), data)
         found = maximise_with_prior(bound, theta, prior, steps=60, tolerance=0.1)
-        theta, failures = found.argument, failures + found.failures
+        failures += found.failures
+        theta = found.argument if found.value > max(history, default=-np.inf) else theta
         history.append(found.value)
         progress.say(f"surrogate: round {round_number + 1}, bound {found.value:.1f}")
         logger.info("round %d: %d steps, bound %.1f", round_number + 1, found.steps, found.value)
-        if len(history) > 1 and history[-1] - history[-2] < settings.gain:
+        if len(history) > 1 and history[-1] - max(history[:-1]) < settings.gain:
             break
     return theta, history, failures

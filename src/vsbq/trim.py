@@ -75,7 +75,7 @@ class Trimmed(NamedTuple):
 
 
 def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[TrainingSet, Trimmed]:
-    """Transform, merge duplicates, trim (Eq. 14), and put the rest in canonical order."""
+    """Transform, merge duplicates, trim (Eq. 15), and put the rest in canonical order."""
     space = infer_space(evaluations)
     finite = np.isfinite(evaluations.log_density)
     offset = float(evaluations.log_density[finite].max())
@@ -106,7 +106,7 @@ def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[Training
 def _keep(
     values: Float[ndarray, " n"], noise_sd: Float[ndarray, " n"], dimension: int, settings: Trim
 ) -> tuple[Bool[ndarray, " n"], Float[ndarray, " n"]]:
-    """Which evaluations stay (Eq. 14); zero densities stay too, as values at the trimming depth."""
+    """Which evaluations stay (Eq. 15); zero densities stay too, as values at the trimming depth."""
     depth = contour_depth(settings.depth, dimension)
     top = (values - settings.confidence * noise_sd).max()
     zero = np.isneginf(values)

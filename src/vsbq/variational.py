@@ -30,7 +30,7 @@ from vsbq.surrogate import Surrogate
 from vsbq.trim import TrainingSet
 
 #: Share of its mass that a higher ELBO may move to where the surrogate cannot be trusted.
-MOST_LEAK = 0.005
+MOST_LEAK = 0.01
 
 #: τ of the soft bounds (Supplement C.1).
 SOFTNESS = 0.01
@@ -113,7 +113,7 @@ def elbo_and_gradient(
     box: SoftBox,
     draws: Float[ndarray, "k s d"],
 ) -> tuple[float, Float[ndarray, " p"]]:
-    """Penalised surrogate ELBO (Eq. 9) on fixed draws, and its gradient in the family's free parameters."""
+    """Penalised surrogate ELBO (Eq. 8) on fixed draws, and its gradient in the family's free parameters."""
     mixture = family.mixture(free)
     expected, g = quadrature.expected_and_gradient(mixture, surrogate.hyp, surrogate.factors)
     uncertainty, h = entropy_and_gradient(mixture, draws)
@@ -131,20 +131,23 @@ def fit_mixture(
 ) -> tuple[Mixture, Elbo, VariationalFit]:
     """Both starts for a while, the better one to the end; the ELBO from fresh draws."""
     box = SoftBox.around(training.points)
+    region = TrustedRegion.around(surrogate, training)
     tried: list[tuple[float, str, Mixture]] = []
     for name, start in starts(training, settings, rng).items():
         progress.say(f"mixture: start {name}")
         climb = _stochastic_ascent if settings.adam_steps else partial(_ascend, schedule=settings.first)
         mixture = climb(start, settings, surrogate=surrogate, box=box, rng=rng)
+        if not settings.adam_steps and region.grows_outside(start, mixture, rng):
+            logger.info("start %s left the region where the surrogate can be trusted: put back", name)
+            mixture = start
         tried.append((elbo(mixture, surrogate, rng, 20_000).value, name, mixture))
         logger.info("start %s: ELBO %.4f", name, tried[-1][0] + surrogate.offset)
     if settings.adam_steps:
         mixture = max(tried, key=lambda t: t[0])[2]
         final = elbo(mixture, surrogate, rng, settings.elbo_draws)
     else:
-        region = TrustedRegion.around(surrogate, training)
         progress.say("mixture: importance rounds")
-        mixture = _adapt(_pool([m for _, _, m in tried]), settings, surrogate, region, rng)
+        mixture = _adapt(_pool([m for _, _, m in tried]), settings, region, rng)
         final = elbo(mixture, surrogate, rng, settings.elbo_draws)
         for name, start, schedule in (
             ("more draws", mixture, settings.then[0]),
@@ -153,9 +156,8 @@ def fit_mixture(
             progress.say(f"mixture: {name}")
             other = _ascend(start, settings, schedule, surrogate=surrogate, box=box, rng=rng)
             value = elbo(other, surrogate, rng, settings.elbo_draws)
-            leak = region.share_outside(other, rng) - region.share_outside(mixture, rng)
-            logger.info("%s: ELBO %.4f, share beyond trust grows by %.4f", name, value.value + surrogate.offset, leak)
-            if value.value > final.value and leak < MOST_LEAK:
+            logger.info("%s: ELBO %.4f", name, value.value + surrogate.offset)
+            if value.value > final.value and not region.grows_outside(mixture, other, rng):
                 mixture, final = other, value
     names = tuple((name, value + surrogate.offset) for value, name, _ in tried)
     return mixture, final, VariationalFit(names, len(mixture.means))
@@ -169,21 +171,13 @@ def _pool(mixtures: list[Mixture]) -> Mixture:
     )
 
 
-def _adapt(
-    mixture: Mixture,
-    settings: VariationalMixture,
-    surrogate: Surrogate,
-    region: TrustedRegion,
-    rng: np.random.Generator,
-) -> Mixture:
-    """Population Monte Carlo: draw, weight by the surrogate where it can be trusted, EM; again."""
+def _adapt(mixture: Mixture, settings: VariationalMixture, region: TrustedRegion, rng: np.random.Generator) -> Mixture:
+    """Population Monte Carlo (Cappé et al. 2008): draw, weight by the surrogate where it can be trusted, EM; again."""
     for draws, iterations in settings.adapt:
-        u = sample(mixture, draws, rng)
-        u = u[region.in_box(u)]
-        if len(u) < 10 * u.shape[1]:
+        u, weights = region.weighted_draws(mixture, draws, rng)
+        if len(u) < 10 * mixture.means.shape[1]:
+            logger.info("%d of %d draws are where the surrogate can be trusted: too few to adapt to", len(u), draws)
             break
-        weights = truncated_weights(surrogate.mean(u) - log_pdf(mixture, u))
-        weights = region.clean(u, weights, rng)
         mixture = weighted_em(mixture, u, weights, iterations, caution=5.0, roots=settings.family.roots)
         mixture = _heaviest(mixture, settings.components(u.shape[1]))
         logger.info(
@@ -193,40 +187,52 @@ def _adapt(
 
 
 class TrustedRegion(NamedTuple):
-    """Where the surrogate is believed: in the training points' box, and where it is not merely guessing."""
+    """Where the surrogate is believed: in the training points' box, where it is not merely guessing, and where it does
+    not claim more than any evaluation has shown."""
 
     surrogate: Surrogate
     box: SoftBox
     most_variance: float
+    most_mean: float
 
     @classmethod
     def around(cls, surrogate: Surrogate, training: TrainingSet) -> TrustedRegion:
-        """Up to a standard deviation of one nat plus thrice the usual one near the top."""
+        """Up to a standard deviation of one nat plus thrice the usual one near the top, and two nats above the top."""
         near = np.argsort(-training.level, kind="stable")[: max(100, len(training) // 20)]
         usual = np.sqrt(np.quantile(surrogate.variance(training.points[near[:: max(1, len(near) // 500)]]), 0.9))
-        return cls(surrogate, SoftBox.around(training.points), float((1.0 + 3.0 * usual) ** 2))
+        top = float(training.level.max() + 2.0 + 3.0 * usual)
+        return cls(surrogate, SoftBox.around(training.points), float((1.0 + 3.0 * usual) ** 2), top)
 
-    def in_box(self, u: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
-        """The cheap half of the test."""
-        return np.asarray(((u >= self.box.lower) & (u <= self.box.upper)).all(axis=1))
-
-    def known(self, u: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
-        """The other half: the surrogate's variance is small enough."""
-        return np.asarray(self.surrogate.variance(u) <= self.most_variance)
+    def grows_outside(self, before: Mixture, after: Mixture, rng: np.random.Generator) -> bool:
+        """Whether a mixture has moved a share of its mass outside."""
+        return self.share_outside(after, rng) > self.share_outside(before, rng) + MOST_LEAK
 
     def share_outside(self, mixture: Mixture, rng: np.random.Generator) -> float:
         """Share of a mixture's mass outside, from 4000 draws."""
         u = sample(mixture, 4000, rng)
-        return 1.0 - float(np.mean(self.in_box(u) & self.known(u)))
+        believed = self._in_box(u) & (self.surrogate.mean(u) <= self.most_mean)
+        believed[believed] = self.surrogate.variance(u[believed]) <= self.most_variance
+        return 1.0 - float(np.mean(believed))
 
-    def clean(
-        self, u: Float[ndarray, "n d"], weights: Float[ndarray, " n"], rng: np.random.Generator
-    ) -> Float[ndarray, " n"]:
-        """Weights without the unknown draws, if a look at some shows that there are any worth mentioning."""
-        if np.mean(~self.known(u[rng.choice(len(u), 1000, p=weights)])) < 0.01:
-            return weights
-        known = weights * self.known(u)
-        return known / known.sum() if (known > 0).sum() > 10 * u.shape[1] else weights
+    def weighted_draws(
+        self, mixture: Mixture, draws: int, rng: np.random.Generator
+    ) -> tuple[Float[ndarray, "n d"], Float[ndarray, " n"]]:
+        """Draws of a mixture inside, with their importance weights towards the surrogate."""
+        u = sample(mixture, draws, rng)
+        u = u[self._in_box(u)]
+        mean = self.surrogate.mean(u)
+        u, mean = u[mean <= self.most_mean], mean[mean <= self.most_mean]
+        if len(u) < 2:
+            return u, np.full(len(u), 1.0)
+        weights = truncated_weights(mean - log_pdf(mixture, u))
+        # Variances are dear: look at a thousand of the weightiest draws before asking for all of them.
+        if np.mean(self.surrogate.variance(u[rng.choice(len(u), 1000, p=weights)]) > self.most_variance) < 0.01:
+            return u, weights
+        known = self.surrogate.variance(u) <= self.most_variance
+        return u[known], weights[known] / weights[known].sum()
+
+    def _in_box(self, u: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
+        return np.asarray(((u >= self.box.lower) & (u <= self.box.upper)).all(axis=1))
 
 
 def _one_normal(mixture: Mixture) -> Mixture:

@@ -1,4 +1,4 @@
-"""Exact Gaussian process regression with per-point noise: evidence, gradient and prediction (Eqs. 4 and 5)."""
+"""Exact Gaussian process regression with per-point noise: evidence, gradient and prediction (Eqs. 3 and 4)."""
 
 from __future__ import annotations
 

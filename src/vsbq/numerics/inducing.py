@@ -1,4 +1,4 @@
-"""Choice of inducing points: weighted greedy variance selection (Eq. 20) by a pivoted Cholesky, in blocks."""
+"""Choice of inducing points: weighted greedy variance selection (Eq. 25) by a pivoted Cholesky, in blocks."""
 
 from __future__ import annotations
 

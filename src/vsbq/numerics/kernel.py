@@ -1,4 +1,4 @@
-"""The Gaussian kernel (Eq. 15) and the negative quadratic mean (Eq. 16), with their hyperparameters as one vector.
+"""The Gaussian kernel (Eq. 16) and the negative quadratic mean (Eq. 17), with their hyperparameters as one vector.
 
 The exponent of a kernel value, the output scale and the noise that will divide it are one inner product of augmented
 vectors, so a whole matrix costs one thin product and one `exp` in place.
@@ -58,14 +58,14 @@ def right_vectors(
 
 
 def kernel(a: Float[ndarray, "m d"], b: Float[ndarray, "n d"], hyp: Hyperparameters) -> Float[ndarray, "m n"]:
-    """κ(a, b) of Eq. 15."""
+    """κ(a, b) of Eq. 16."""
     exponent = product(left_vectors(a, hyp), right_vectors(b, hyp).T)
     np.minimum(exponent, 2 * hyp.log_output, out=exponent)
     return np.exp(exponent, out=exponent)
 
 
 def mean(points: Float[ndarray, "n d"], hyp: Hyperparameters) -> Float[ndarray, " n"]:
-    """m(x) of Eq. 16: m₀ − ½ Σ (x − μ)²/ω²."""
+    """m(x) of Eq. 17: m₀ − ½ Σ (x − μ)²/ω²."""
     r = (points - hyp.mean_location) / np.exp(hyp.mean_log_widths)
     return hyp.mean_top - 0.5 * np.einsum("nd,nd->n", r, r)
 

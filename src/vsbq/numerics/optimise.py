@@ -85,16 +85,28 @@ class _Best(NamedTuple):
 
 
 def maximise(objective: Objective, start: Float[ndarray, " p"], *, steps: int, tolerance: float) -> Maximum:
-    """Plain L-BFGS; stops when a step gains less than `tolerance`."""
+    """Plain L-BFGS; stops when a step gains less than `tolerance`. Steps into nonsense count as failures."""
+    failures = 0
+    best = _Best(np.inf, start)
 
     def negative(theta: Float[ndarray, " p"]) -> tuple[float, Float[ndarray, " p"]]:
-        value, gradient = objective(theta)
+        nonlocal best, failures
+        try:
+            with np.errstate(over="raise", invalid="raise", divide="raise"):
+                value, gradient = objective(theta)
+        except (np.linalg.LinAlgError, FloatingPointError):
+            value, gradient = np.nan, np.zeros_like(theta)
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            failures += 1
+            return 1e10, np.zeros_like(theta)
+        if -value < best.loss:
+            best = _Best(-value, theta.copy())
         return -value, -gradient
 
     scale = max(1.0, abs(negative(start)[0]))
     options: dict[str, Any] = {"maxiter": steps, "ftol": tolerance / scale, "gtol": 0.0, "maxcor": 30}
     found = minimize(negative, start, jac=True, method="L-BFGS-B", options=options)  # type: ignore[call-overload]
-    return Maximum(found.x, -float(found.fun), int(found.nit), 0)
+    return Maximum(best.z, -best.loss, int(found.nit), failures)
 
 
 def adam(

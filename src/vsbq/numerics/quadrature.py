@@ -1,4 +1,4 @@
-"""Sparse Bayesian quadrature: integrals of the surrogate under Gaussian components (Eqs. 22 to 25, Supplement A.4)."""
+"""Sparse Bayesian quadrature: integrals of the surrogate under Gaussian components (Eqs. 21 to 23, Supplement A.4)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def mean_integrals(mixture: Mixture, hyp: Hyperparameters) -> Float[ndarray, " k
 
 
 def expected_and_gradient(mixture: Mixture, hyp: Hyperparameters, factors: Factors) -> tuple[float, MixtureGradient]:
-    """E_f E_q[f] (Eq. 9 by Eq. 24) and its gradient; the weights' gradient is the vector of component integrals."""
+    """E_f E_q[f] (Eq. 9 by Eq. 22) and its gradient; the weights' gradient is the vector of component integrals."""
     root, e, w = _whitened(mixture, factors.inducing, hyp)
     t = w * factors.weights
     kernel_part = t.sum(axis=1)
@@ -59,7 +59,7 @@ def expected_and_gradient(mixture: Mixture, hyp: Hyperparameters, factors: Facto
 
 
 def integral_covariance(mixture: Mixture, hyp: Hyperparameters, factors: Factors) -> Float[ndarray, "k k"]:
-    """Cov(I_j, I_k) of Eq. 25, Supplement A.4."""
+    """Cov(I_j, I_k) of Eq. 23, Supplement A.4."""
     scales = np.exp(hyp.log_scales)
     a = mixture.trils / scales[:, None]
     cov = np.matmul(a, np.swapaxes(a, 1, 2))

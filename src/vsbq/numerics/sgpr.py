@@ -108,7 +108,7 @@ def statistics(
 def posterior_factors(
     inducing: Float[ndarray, "m d"], chol_kernel: Float[ndarray, "m m"], jitter: float, stats: Statistics
 ) -> Factors:
-    """The optimal q(u) of Eqs. 12 and 13, in the stable form of Supplement A.3.
+    """The optimal q(u) of Eqs. 13 and 14, in the stable form of Supplement A.3.
 
     With a non-zero mean the supplement's three terms in m(Z) cancel: it is the zero-mean formula for f − m.
     """
@@ -119,7 +119,7 @@ def posterior_factors(
 
 
 def bound_value(stats: Statistics, chol_v: Float[ndarray, "m m"], n: int) -> float:
-    """GP-ELBO (Eq. 19, Supplement A.2); the supplement prints −½cᵀc, the sign that follows from its own lines is +."""
+    """GP-ELBO (Eq. 24, Supplement A.2); the supplement prints −½cᵀc, the sign that follows from its own lines is +."""
     c = linalg.solve_lower(chol_v, stats.projection)
     fit = -0.5 * (n * np.log(2 * np.pi) + linalg.log_determinant(chol_v) + stats.log_noise + stats.residual_square)
     return float(fit + 0.5 * c @ c - 0.5 * stats.trace + 0.5 * np.trace(stats.gram))
@@ -219,7 +219,7 @@ def fit_factors(
 
 
 def predict_mean(hyp: Hyperparameters, factors: Factors, x: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
-    """Posterior mean, Eq. 17."""
+    """Posterior mean, Eq. 18."""
     out = mean(x, hyp)
     for rows in _chunks(len(x)):
         out[rows] += linalg.product_vector(kernel(x[rows], factors.inducing, hyp), factors.weights)
@@ -227,7 +227,7 @@ def predict_mean(hyp: Hyperparameters, factors: Factors, x: Float[ndarray, "n d"
 
 
 def predict_variance(hyp: Hyperparameters, factors: Factors, x: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
-    """Posterior variance of the latent log density, the diagonal of Eq. 18."""
+    """Posterior variance of the latent log density, the diagonal of Eq. 19."""
     out = np.empty(len(x))
     for rows in _chunks(len(x)):
         prior = linalg.solve_lower(factors.chol_kernel, kernel(factors.inducing, x[rows], hyp))
@@ -239,7 +239,7 @@ def predict_variance(hyp: Hyperparameters, factors: Factors, x: Float[ndarray, "
 def predict_covariance(
     hyp: Hyperparameters, factors: Factors, a: Float[ndarray, "n d"], b: Float[ndarray, "k d"]
 ) -> Float[ndarray, "n k"]:
-    """Posterior covariance between two sets of points, Eq. 18."""
+    """Posterior covariance between two sets of points, Eq. 19."""
     prior_a = linalg.solve_lower(factors.chol_kernel, kernel(factors.inducing, a, hyp))
     prior_b = linalg.solve_lower(factors.chol_kernel, kernel(factors.inducing, b, hyp))
     post_a = linalg.solve_lower(factors.chol_v, prior_a)

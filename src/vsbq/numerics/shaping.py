@@ -1,4 +1,4 @@
-"""Thresholds of 'low density' (Supplement C.1) and the shaping noise (Eq. 21)."""
+"""Thresholds of 'low density' (Supplement C.1) and the shaping noise (Eq. 27)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def contour_depth(n_sigma: float, dimension: int) -> float:
 def shaping_sd(
     below_top: Float[ndarray, " n"], threshold: float, sd_min: float, sd_med: float, slope: float
 ) -> Float[ndarray, " n"]:
-    """σ_shape(Δy) of Eq. 21: from sd_min at the top to sd_med at the threshold, then linear."""
+    """σ_shape(Δy) of Eq. 27: from sd_min at the top to sd_med at the threshold, then linear."""
     rho = np.clip(below_top / threshold, 0.0, 1.0)
     rise = np.exp((1 - rho) * np.log(sd_min) + rho * np.log(sd_med))
     return rise + slope * np.maximum(below_top - threshold, 0.0)
