@@ -29,7 +29,7 @@ from vsbq.numerics import sgpr
 
 RESULTS = Path(__file__).parent / "results"
 SETTINGS = {"default": vsbq.Settings, "paper": vsbq.Settings.paper}
-SEEDS = range(5)
+SEEDS = {"core": range(5), "zoo": range(3)}
 SUITES = {
     "core": [
         ("two_moons", 0.0, "default"),
@@ -149,7 +149,7 @@ def in_own_process(job):
 
 def run(suite, path):
     have = {(row["problem"], row["noise"], row["settings"], row["seed"]) for row in read(path) if "problem" in row}
-    jobs = [(*cell, seed) for seed in SEEDS for cell in SUITES[suite]]
+    jobs = [(*cell, seed) for seed in SEEDS[suite] for cell in SUITES[suite]]
     todo = [job for job in jobs if job not in have]
     for number, job in enumerate(todo, 1):
         line = {**dict(zip(("problem", "noise", "settings", "seed"), job, strict=True)), **in_own_process(job)}

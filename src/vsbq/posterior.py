@@ -101,7 +101,7 @@ class Posterior:
         return self.elbo_estimate.sd
 
     def sample(self, n: int, rng: RandomState = None) -> Float[ndarray, "n d"]:
-        """n independent draws of equal weight, one row each, in the user's space."""
+        """n draws of equal weight in random order, one row each, in the user's space."""
         if n < 0:
             raise ValueError(f"The number of draws is at least 0, not {n}.")
         return self.space.inverse(mix.sample(self.mixture, int(n), np.random.default_rng(rng)))

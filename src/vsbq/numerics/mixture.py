@@ -111,7 +111,7 @@ def log_pdf(mixture: Mixture, x: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
 
 
 def sample(mixture: Mixture, n: int, rng: np.random.Generator) -> Float[ndarray, "n d"]:
-    """n independent draws in random order, the share of each component as close to its weight as n allows."""
+    """n draws in random order, the share of each component as close to its weight as n allows."""
     k, d = mixture.means.shape
     # Systematic resampling: counts within one of n·w, unbiased, and much less noisy than multinomial ones.
     edges = np.cumsum(mixture.weights / mixture.weights.sum())
