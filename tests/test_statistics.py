@@ -57,7 +57,9 @@ def test_evidence_and_marginals(name):
     least = floor(problem, DRAWS, rng).mmtv
     found = [scores(problem, post.sample(DRAWS, rng), post.elbo, rng).mmtv for post in fits]
     assert np.median(found) < 2 * least
-    moved = [scores(problem, post.sample(DRAWS, rng) + 0.2 * problem.draw(999, rng).std(0), 0, rng).mmtv for post in fits]
+    moved = [
+        scores(problem, post.sample(DRAWS, rng) + 0.2 * problem.draw(999, rng).std(0), 0, rng).mmtv for post in fits
+    ]
     assert not np.median(moved) < 2 * least  # a shift of a fifth of an sd is seen
 
 

@@ -161,7 +161,7 @@ def test_exact_duplicates_are_one(cloud):
 # Zero densities
 
 
-def test_zero_densities_are_kept_at_the_trimming_depth(cloud):
+def test_zero_densities_are_kept_at_a_negligible_level(cloud):
     points, values = cloud
     low = np.argsort(values)[:5]
     values = values.copy()
@@ -170,7 +170,7 @@ def test_zero_densities_are_kept_at_the_trimming_depth(cloud):
     assert info.zero_density == 5
     assert info.trimmed == 0
     for i in low:
-        assert training.values[row_of(training, points[i])] == pytest.approx(-contour_depth(20.0, 2))
+        assert training.values[row_of(training, points[i])] == pytest.approx(-contour_depth(6.0, 2))
     assert np.isfinite(training.values).all()
 
 
@@ -179,9 +179,16 @@ def test_the_floor_with_noise_is_below_the_best_lower_bound(cloud):
     values = values.copy()
     values[np.argmin(values)] = -INF
     worst = points[np.argmin(values)]
-    training, _ = trim_evaluations(evaluations(points, values, log_density_sd=0.5), Trim(depth=10.0))
-    floor = -1.96 * 0.5 - contour_depth(10.0, 2)
+    training, _ = trim_evaluations(evaluations(points, values, log_density_sd=0.5), Trim(zero_depth=4.0))
+    floor = -1.96 * 0.5 - contour_depth(4.0, 2)
     assert training.values[row_of(training, worst)] == pytest.approx(floor)
+
+
+def test_a_zero_density_is_as_low_as_its_nearest_neighbour(cloud):
+    points, values = cloud
+    pair = np.array([[5.0, 5.0], [5.1, 5.0]])
+    training, _ = trim_evaluations(evaluations(np.vstack([points, pair]), np.append(values, [-90.0, -INF])), Trim())
+    assert training.values[row_of(training, pair[1])] == pytest.approx(-90.0)
 
 
 # What cannot change a bit

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from vsbq._typing import Bool, Float, Int, ndarray
 from vsbq.errors import FitError
@@ -20,6 +21,7 @@ class Trim:
 
     depth: float = 20.0
     confidence: float = 1.96  # β of the lower and upper confidence bounds
+    zero_depth: float = 6.0  # a density of zero stands at this contour, or as low as its nearest neighbour
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +87,8 @@ def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[Training
     merged = _merge_duplicates(evaluations.points[order], relative[order], sd[order])
     u = space.forward(merged.points)
     values = merged.values + space.log_jacobian(u)
-    keep, values = _keep(values, merged.noise_sd, evaluations.dimension, settings)
+    values = _stand_in(u, values, merged.noise_sd, settings)
+    keep = _keep(values, merged.noise_sd, evaluations.dimension, settings)
     if keep.sum() < evaluations.dimension + 2:
         raise FitError(
             f"Only {int(keep.sum())} evaluations are within reach of the best one; the others are more than "
@@ -103,15 +106,30 @@ def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[Training
     return TrainingSet(space, u[keep], values[keep], merged.noise_sd[keep], offset, values[keep]), info
 
 
+def _stand_in(
+    u: Float[ndarray, "n d"], values: Float[ndarray, " n"], noise_sd: Float[ndarray, " n"], settings: Trim
+) -> Float[ndarray, " n"]:
+    """Values in which a zero density is as low as its nearest neighbour, and at least negligible.
+
+    A value at the trimming depth would be a cliff that no smooth surrogate follows, and so low that noise shaping
+    would wave it through.
+    """
+    zero = np.isneginf(values)
+    if not zero.any():
+        return values
+    top = (values - settings.confidence * noise_sd).max()
+    neighbour = values[~zero][cKDTree(u[~zero]).query(u[zero])[1]]
+    filled = values.copy()
+    filled[zero] = np.minimum(neighbour, top - contour_depth(settings.zero_depth, u.shape[1]))
+    return filled
+
+
 def _keep(
     values: Float[ndarray, " n"], noise_sd: Float[ndarray, " n"], dimension: int, settings: Trim
-) -> tuple[Bool[ndarray, " n"], Float[ndarray, " n"]]:
-    """Which evaluations stay (Eq. 15); zero densities stay too, as values at the trimming depth."""
-    depth = contour_depth(settings.depth, dimension)
+) -> Bool[ndarray, " n"]:
+    """Which evaluations stay (Eq. 15)."""
     top = (values - settings.confidence * noise_sd).max()
-    zero = np.isneginf(values)
-    keep = top - (values + settings.confidence * noise_sd) <= depth
-    return keep | zero, np.where(zero, top - depth, values)
+    return top - (values + settings.confidence * noise_sd) <= contour_depth(settings.depth, dimension)
 
 
 class _Merged(NamedTuple):
