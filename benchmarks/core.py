@@ -171,7 +171,7 @@ def table(rows):
         failed = sum("error" in row for row in fits if (row["problem"], row["noise"], row["settings"]) == key)
 
         def of(name, cell=cell):
-            return median_interval([row[name] for row in cell], np.random.default_rng(0))
+            return median_interval(np.array([row[name] for row in cell]), np.random.default_rng(0))
 
         text = [f"{of(k).median:.2g} [{of(k).low:.2g}, {of(k).high:.2g}]" for k in ("delta_lml", "mmtv", "gskl")]
         text[1] += f" ({of('floor_mmtv').median:.2g})"
