@@ -60,6 +60,7 @@ class SparseGP:
     tolerable_miss: float = 0.1  # nats by which high-density evaluations may be missed beyond their noise
     most_inducing_per_dimension: int = 200
     most_inducing: int = 1500
+    most_candidates: int = 50_000  # evaluations among which inducing points are looked for
     shape_by_level: bool = True  # noise shaping by a first smooth prediction, not by the noisy values themselves
     whiten: bool = True  # try rotated coordinates, keep them if the evaluations are explained better
 
@@ -155,10 +156,11 @@ def fit_surrogate(
     data = _Data.shaped(training, settings)
     d = training.dimension
     count = settings.inducing_per_dimension * d
+    pool = np.sort(rng.permutation(len(training))[: settings.most_candidates])
     while True:
         theta, history, failures = _learn_sparse(data, training.level, settings, prior, theta, count, rng, progress)
         hyp = Hyperparameters.unpack(theta[:-1])
-        rows = greedy_inducing(hyp, data.points, data.noise(theta[-1]), min(count, len(data.points)))
+        rows = pool[greedy_inducing(hyp, data.points[pool], data.noise(theta[-1])[pool], min(count, len(pool)))]
         try:
             factors, bound = sgpr.fit_factors(hyp, data.points[rows], *data.regression(theta[-1]))
         except NotPositiveDefinite as error:
