@@ -158,7 +158,8 @@ def fit_surrogate(
     count = settings.inducing_per_dimension * d
     pool = np.sort(rng.permutation(len(training))[: settings.most_candidates])
     while True:
-        theta, history, failures = _learn_sparse(data, training.level, settings, prior, theta, count, rng, progress)
+        learning = _learning_set(data, training.level, settings, count, rng)
+        theta, history, failures = _learn_sparse(learning, prior, theta, settings, progress)
         hyp = Hyperparameters.unpack(theta[:-1])
         rows = pool[greedy_inducing(hyp, data.points[pool], data.noise(theta[-1])[pool], min(count, len(pool)))]
         try:
@@ -320,17 +321,17 @@ def _objective(gradient: Callable[..., sgpr.Gradient], data: _Data) -> Objective
     return objective
 
 
-def _learn_sparse(
-    data: _Data,
-    level: Float[ndarray, " n"],
-    settings: SparseGP,
-    prior: GaussianPrior,
-    theta: Float[ndarray, " p"],
-    count: int,
-    rng: np.random.Generator,
-    progress: Progress,
-) -> tuple[Float[ndarray, " p"], list[float], int]:
-    """Greedy inducing points and hyperparameters in turn, until the GP-ELBO no longer improves."""
+class _Learning(NamedTuple):
+    """On what the hyperparameters are learnt: some of the evaluations, and with how many inducing points."""
+
+    data: _Data
+    inducing: int
+
+
+def _learning_set(
+    data: _Data, level: Float[ndarray, " n"], settings: SparseGP, count: int, rng: np.random.Generator
+) -> _Learning:
+    """A stratified subset and fewer inducing points, both in proportion to the final number of inducing points."""
     d = data.points.shape[1]
     growth = count / (settings.inducing_per_dimension * d)
     if settings.learning_points_per_dimension is not None:
@@ -338,19 +339,30 @@ def _learn_sparse(
         data = data.take(stratified_rows(data.points, level, size, rng))
     if settings.learning_inducing_per_dimension is not None:
         count = min(round(growth * settings.learning_inducing_per_dimension * d), settings.most_learning_inducing)
-    count = min(count, len(data.points))
+    return _Learning(data, min(count, len(data.points)))
+
+
+def _learn_sparse(
+    learning: _Learning,
+    prior: GaussianPrior,
+    theta: Float[ndarray, " p"],
+    settings: SparseGP,
+    progress: Progress,
+) -> tuple[Float[ndarray, " p"], list[float], int]:
+    """Greedy inducing points and hyperparameters in turn, until the GP-ELBO no longer improves."""
+    data, count = learning
     workspace = sgpr.Workspace(count * len(data.points))
     history: list[float] = []
     failures = 0
-    for round_number in range(settings.rounds):
+    for number in range(1, settings.rounds + 1):
         rows = greedy_inducing(Hyperparameters.unpack(theta[:-1]), data.points, data.noise(theta[-1]), count)
         bound = _objective(_bound_at(data.points[rows], workspace), data)
         found = maximise_with_prior(bound, theta, prior, steps=60, tolerance=0.1)
         failures += found.failures
         theta = found.argument if found.value > max(history, default=-np.inf) else theta
         history.append(found.value)
-        progress.say(f"surrogate: round {round_number + 1}, bound {found.value:.1f}")
-        logger.info("round %d: %d steps, bound %.1f", round_number + 1, found.steps, found.value)
-        if len(history) > 1 and history[-1] - max(history[:-1]) < settings.gain:
+        progress.say(f"surrogate: round {number}, bound {found.value:.1f}")
+        logger.info("round %d: %d steps, bound %.1f", number, found.steps, found.value)
+        if number > 1 and history[-1] - max(history[:-1]) < settings.gain:
             break
     return theta, history, failures

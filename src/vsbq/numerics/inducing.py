@@ -24,62 +24,67 @@ def greedy_inducing(
     A block takes its pivots from a shortlist of the points with the largest weighted variance, for as long as the best
     of them is at least as good as every point that is not on the list: the choice is that of the plain greedy rule.
     """
-    n = len(points)
-    count = min(count, n)
-    rows = np.empty((count, n))  # the Cholesky rows of all pivots so far
-    variance = np.full(n, hyp.output_variance)
-    floor = 1e-10 * hyp.output_variance
-    chosen: list[int] = []
-    while len(chosen) < count:
-        picked, local = _pick_block(hyp, points, rows[: len(chosen)], variance, noise_variance, count, chosen)
+    state = _PivotedCholesky(hyp, points, noise_variance, min(count, len(points)))
+    while len(state.chosen) < state.count and state.variance.max() > state.floor:
+        picked, factor = state.next_block()
         if not picked:
             break
-        new = kernel(points[picked], points, hyp)
-        if chosen:
-            new -= linalg.product(np.asfortranarray(rows[: len(chosen), picked].T), rows[: len(chosen)])
-        new = linalg.solve_lower(local, np.asfortranarray(new))
-        rows[len(chosen) : len(chosen) + len(picked)] = new
-        variance -= np.einsum("bn,bn->n", new, new)
-        chosen.extend(picked)
-        variance[chosen] = 0.0
-        np.maximum(variance, 0.0, out=variance)
-        if variance.max() <= floor:
-            break
-    return np.array(chosen, dtype=np.int64)
+        state.condition_on(picked, factor)
+    return np.array(state.chosen, dtype=np.int64)
 
 
-def _pick_block(
-    hyp: Hyperparameters,
-    points: Float[ndarray, "n d"],
-    rows: Float[ndarray, "c n"],
-    variance: Float[ndarray, " n"],
-    noise_variance: Float[ndarray, " n"],
-    count: int,
-    chosen: list[int],
-) -> tuple[list[int], Float[ndarray, "b b"]]:
-    """The next pivots (row numbers) and the Cholesky factor of their conditional covariance."""
-    score = variance / noise_variance
-    size = min(SHORTLIST, len(score))
-    listed = np.sort(np.argpartition(-score, size - 1)[:size]) if size < len(score) else np.arange(len(score))
-    rest = np.delete(score, listed).max() if size < len(score) else 0.0
-    cov = kernel(points[listed], points[listed], hyp)
-    if len(rows):
-        pivots = rows[:, listed]
-        cov = cov - linalg.product(pivots.T, pivots)
-    left = variance[listed].copy()
-    weight = 1.0 / noise_variance[listed]
-    picked: list[int] = []
-    limit = min(BLOCK, count - len(chosen))
-    local = np.empty((limit, size))
-    floor = 1e-10 * hyp.output_variance
-    while len(picked) < limit:
-        best = int(np.argmax(left * weight))
-        if left[best] <= floor or (picked and left[best] * weight[best] < rest):
-            break
-        row = (cov[:, best] - local[: len(picked), best] @ local[: len(picked)]) / np.sqrt(left[best])
-        local[len(picked)] = row
-        left -= row * row
-        left[best] = 0.0
-        picked.append(best)
-    factor = np.asfortranarray(local[: len(picked), picked].T)
-    return [int(i) for i in listed[picked]], np.tril(factor)
+class _PivotedCholesky:
+    """Cholesky rows of the pivots so far, and the variance that they leave at every point."""
+
+    def __init__(
+        self, hyp: Hyperparameters, points: Float[ndarray, "n d"], noise_variance: Float[ndarray, " n"], count: int
+    ) -> None:
+        self.hyp, self.points, self.noise_variance, self.count = hyp, points, noise_variance, count
+        self.rows = np.empty((count, len(points)))
+        self.variance = np.full(len(points), hyp.output_variance)
+        self.floor = 1e-10 * hyp.output_variance
+        self.chosen: list[int] = []
+
+    def next_block(self) -> tuple[list[int], Float[ndarray, "b b"]]:
+        """The next pivots (row numbers) and the Cholesky factor of their conditional covariance."""
+        listed, rest = self._shortlist()
+        cov = kernel(self.points[listed], self.points[listed], self.hyp)
+        if self.chosen:
+            before = self.rows[: len(self.chosen), listed]
+            cov = cov - linalg.product(before.T, before)
+        left, weight = self.variance[listed].copy(), 1.0 / self.noise_variance[listed]
+        limit = min(BLOCK, self.count - len(self.chosen))
+        local = np.empty((limit, len(listed)))
+        picked: list[int] = []
+        while len(picked) < limit:
+            best = int(np.argmax(left * weight))
+            if left[best] <= self.floor or (picked and left[best] * weight[best] < rest):
+                break
+            so_far = local[: len(picked)]
+            row = (cov[:, best] - so_far[:, best] @ so_far) / np.sqrt(left[best])
+            local[len(picked)] = row
+            left -= row * row
+            left[best] = 0.0
+            picked.append(best)
+        return [int(i) for i in listed[picked]], np.tril(local[: len(picked), picked].T)
+
+    def condition_on(self, picked: list[int], factor: Float[ndarray, "b b"]) -> None:
+        """Add the Cholesky rows of new pivots and take what they explain off the variance."""
+        done = len(self.chosen)
+        new = kernel(self.points[picked], self.points, self.hyp)
+        if done:
+            new -= linalg.product(np.asfortranarray(self.rows[:done, picked].T), self.rows[:done])
+        new = linalg.solve_lower(np.asfortranarray(factor), np.asfortranarray(new))
+        self.rows[done : done + len(picked)] = new
+        self.chosen.extend(picked)
+        self.variance -= np.einsum("bn,bn->n", new, new)
+        self.variance[self.chosen] = 0.0
+        np.maximum(self.variance, 0.0, out=self.variance)
+
+    def _shortlist(self) -> tuple[Int[ndarray, " k"], float]:
+        """Points with the largest weighted variance, in order of their rows, and the largest of the others'."""
+        score = self.variance / self.noise_variance
+        if len(score) <= SHORTLIST:
+            return np.arange(len(score)), 0.0
+        listed = np.sort(np.argpartition(-score, SHORTLIST - 1)[:SHORTLIST])
+        return listed, float(np.delete(score, listed).max())
