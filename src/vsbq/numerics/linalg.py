@@ -2,7 +2,7 @@
 
 The wheels of NumPy and SciPy each bring their own BLAS with its own threads, and the idle threads of one spin for a
 while on the cores that the other wants. Code that needs triangular solves (SciPy only) therefore takes its large
-products from here as well: alternating between the two was measured to cost a factor of two.
+products from here as well: alternating between the two slows both down.
 """
 
 from __future__ import annotations
