@@ -1,4 +1,4 @@
-"""Targets unlike the paper's, with exact draws and evidence: to see what one default does on what it was not made for.
+"""Targets unlike the paper's, with exact draws and evidence: to see that one default serves them all.
 
 Bounded and half-bounded parameters, strong correlation, heavy tails, several modes, one parameter, many parameters.
 """
