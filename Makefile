@@ -41,12 +41,13 @@ types: $(VENV)/.dev  ## static types
 check: lint types test  ## lint, types and test: what CI runs
 
 .PHONY: bench
-bench: $(VENV)/.demo  ## the benchmark problems, against their truth
-	$(BIN)/python benchmarks/core.py
+bench: $(VENV)/.bench  ## a small version of the experiments, a quarter of an hour; results in bench-results/
+	$(BIN)/vsbq bench run --suite small --results bench-results
+	$(BIN)/vsbq bench table --suite small --results bench-results
 
 .PHONY: clean
 clean:  ## remove the environment, the caches and what the demo wrote
-	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo bench-results build dist .pytest_cache .mypy_cache .ruff_cache
 	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Set-up runs once, and again when pyproject.toml changes.
@@ -58,7 +59,11 @@ $(VENV)/.created:
 	@touch $@
 
 $(VENV)/.demo: pyproject.toml $(VENV)/.created
-	$(BIN)/python -m pip install -q -e ".[plot,bench]"
+	$(BIN)/python -m pip install -q -e ".[demo]"
+	@touch $@
+
+$(VENV)/.bench: pyproject.toml $(VENV)/.created
+	$(BIN)/python -m pip install -q -e ".[bench]"
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml $(VENV)/.created

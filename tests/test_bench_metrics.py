@@ -1,3 +1,4 @@
+from dataclasses import replace
 from math import erf, sqrt
 
 import numpy as np
@@ -182,3 +183,12 @@ def test_median_interval_holds_the_median_and_infinities():
     assert interval.low < 4.0 < interval.high == np.inf
     constant = median_interval(np.full(10, 2.5), rng)
     assert constant == (2.5, 2.5, 2.5)
+
+
+def test_floor_never_compares_a_draw_with_itself(monkeypatch):
+    pool = np.random.default_rng(0).standard_normal((40, 6))
+    stored = replace(rosenbrock_gaussian(), draw=lambda n, rng: rng.choice(pool, n, replace=False))
+    pairs = []
+    monkeypatch.setattr("vsbq.bench.metrics.mmtv", lambda a, b: pairs.append((a, b)) or 0.0)
+    floor(stored, 20, np.random.default_rng(1), repeats=3)
+    assert [len(np.unique(np.concatenate(pair), axis=0)) for pair in pairs] == [40] * 3

@@ -1,10 +1,13 @@
+import logging
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from scipy.optimize import minimize
 
 from vsbq.bench.problems import PROBLEMS, Problem, two_moons
-from vsbq.bench.traces import cma_trace
+from vsbq.bench.traces import bads_trace, cma_trace
 
 pytest.importorskip("cma")
 
@@ -110,9 +113,10 @@ def test_generator_decides_everything():
     assert not np.array_equal(first.points, other.points)
 
 
-def test_global_random_state_is_left_alone():
+@pytest.mark.parametrize("noise_sd", [0.0, 1.0])
+def test_global_random_state_is_left_alone(noise_sd):
     before = np.random.get_state()  # noqa: NPY002
-    cma_trace(two_moons(), np.random.default_rng(0), evaluations=1500)
+    cma_trace(two_moons(), np.random.default_rng(0), evaluations=1500, noise_sd=noise_sd)
     after = np.random.get_state()  # noqa: NPY002
     assert_array_equal(before[1], after[1])
     assert before[2:] == after[2:]
@@ -154,3 +158,109 @@ def test_bounds_hold_and_zero_density_is_no_obstacle():
 def test_senseless_requests_are_refused(evaluations, noise_sd):
     with pytest.raises(ValueError, match=f"got {evaluations} and {noise_sd}"):
         cma_trace(two_moons(), np.random.default_rng(0), evaluations=evaluations, noise_sd=noise_sd)
+
+
+def test_noise_does_not_shrink_the_search_onto_a_point():
+    problem = two_moons()
+    posterior = problem.draw(20_000, np.random.default_rng(1))
+    trace = cma_trace(problem, np.random.default_rng(0), noise_sd=7.0)
+    for run in np.unique(trace.run):
+        late = trace.points[trace.run == run][-500:]
+        assert (late.std(axis=0) > 0.5 * posterior[posterior[:, 0] > 0].std(axis=0)).all()
+
+
+def test_noise_handler_evaluates_again_and_all_is_kept():
+    exact, noisy = (cma_trace(two_moons(), np.random.default_rng(0), noise_sd=sd) for sd in (0.0, 3.0))
+    assert again(exact) == 0
+    assert 0.15 < again(noisy) < 0.35  # 2 + 6 / 20 in a generation of 6, and 40 candidates a run
+
+
+def again(trace):
+    """The share of points that are all but equal to one of the ten before them."""
+    steps = [np.abs(trace.points[10:] - trace.points[10 - i : -i]).max(axis=1) for i in range(1, 11)]
+    return np.mean(np.min(steps, axis=0) < 1e-5)
+
+
+# BADS
+
+
+@pytest.fixture(scope="module", params=[0.0, 2.0])
+def searched(request):
+    pytest.importorskip("pybads")
+    return bads_trace(two_moons(), np.random.default_rng(0), evaluations=350, noise_sd=request.param), request.param
+
+
+def test_bads_uses_the_budget_exactly_and_counts_runs(searched):
+    trace, noise_sd = searched
+    assert trace.points.shape == (350, 2)
+    assert trace.log_density.shape == trace.run.shape == (350,)
+    assert_array_equal(np.unique(trace.run), np.arange(trace.run.max() + 1))
+    assert trace.run.max() >= 1
+    for run in range(trace.run.max()):
+        own = trace.points[trace.run == run]
+        assert (np.abs(own[:40]) <= 1).all()
+        assert len(own) > 60
+    assert (trace.log_density_sd is None) == (noise_sd == 0)
+
+
+def test_bads_values_belong_to_their_points(searched):
+    trace, noise_sd = searched
+    noise = trace.log_density - two_moons().log_density(trace.points)
+    if noise_sd == 0:
+        np.testing.assert_allclose(noise, 0.0, atol=1e-12)
+    else:
+        assert abs(noise.mean()) < 4.5 * noise_sd / np.sqrt(350)
+        assert abs(noise.std() - noise_sd) < 4.5 * noise_sd / np.sqrt(2 * 350)
+
+
+def test_bads_starts_at_the_best_candidate_and_climbs(searched):
+    trace, noise_sd = searched
+    for run in range(trace.run.max()):
+        own, values = trace.points[trace.run == run], trace.log_density[trace.run == run]
+        best = own[np.argmax(values[:40])]
+        np.testing.assert_allclose(own[40], best, atol=0.01)  # BADS puts its start on a mesh
+        truth = two_moons().log_density(own)
+        assert 7.6 - truth[40:].max() < 0.1 + noise_sd / 2
+
+
+def test_bads_generator_decides_everything_and_the_rest_is_left_alone(tmp_path, monkeypatch, capfd):
+    pytest.importorskip("pybads")
+    monkeypatch.chdir(tmp_path)
+    state, handlers = np.random.get_state(), list(logging.getLogger().handlers)  # noqa: NPY002
+    first = bads_trace(two_moons(), np.random.default_rng(5), evaluations=120, noise_sd=1.0)
+    after = np.random.get_state()  # noqa: NPY002
+    assert_array_equal(state[1], after[1])
+    assert state[2:] == after[2:]
+    assert logging.getLogger().handlers == handlers
+    assert capfd.readouterr() == ("", "")
+    assert not list(tmp_path.iterdir())
+    np.random.seed(2)  # noqa: NPY002  that it has no influence is the point
+    longer = bads_trace(two_moons(), np.random.default_rng(5), evaluations=150, noise_sd=1.0)
+    other = bads_trace(two_moons(), np.random.default_rng(6), evaluations=120, noise_sd=1.0)
+    assert_array_equal(first.points, longer.points[:120])
+    assert_array_equal(first.log_density, longer.log_density[:120])
+    assert not np.array_equal(first.points, other.points)
+
+
+def test_bads_bounds_hold_and_zero_density_is_no_obstacle():
+    pytest.importorskip("pybads")
+    problem = steep_in_a_corner()
+    trace = bads_trace(problem, np.random.default_rng(0), evaluations=250)
+    assert problem.bounds is not None
+    assert ((trace.points >= problem.bounds[:, 0]) & (trace.points <= problem.bounds[:, 1])).all()
+    assert np.isneginf(trace.log_density[trace.run == 0][40:]).any()
+    assert trace.log_density.max() > 5.9
+
+
+def test_bads_looks_on_where_no_candidate_has_density():
+    pytest.importorskip("pybads")
+    problem = replace(two_moons(), log_density=lambda x: np.where(np.hypot(*x.T) < 0.05, 0.0, -np.inf))
+    trace = bads_trace(problem, np.random.default_rng(0), evaluations=1200)
+    assert np.isneginf(trace.log_density[:40]).all()
+    assert_array_equal(np.bincount(trace.run)[:1], [40])
+    assert np.isfinite(trace.log_density).any()
+
+
+def test_bads_refuses_senseless_requests():
+    with pytest.raises(ValueError, match="got 0 and 0"):
+        bads_trace(two_moons(), np.random.default_rng(0), evaluations=0)

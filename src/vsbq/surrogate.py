@@ -56,6 +56,7 @@ class SparseGP:
     learning_inducing_per_dimension: int | None = 50  # None: as many as in the end
     most_learning_inducing: int = 500
     rounds: int = 5  # of inducing points and hyperparameters in turn
+    polish_steps: int = 0  # then, on all evaluations with the final inducing points
     gain: float = 1.0  # nats of GP-ELBO that a round has to bring for another one
     tolerable_miss: float = 0.1  # nats by which high-density evaluations may be missed beyond their noise
     most_inducing_per_dimension: int = 200
@@ -162,6 +163,9 @@ def fit_surrogate(
         theta, history, failures = _learn_sparse(learning, prior, theta, settings, progress)
         hyp = Hyperparameters.unpack(theta[:-1])
         rows = pool[greedy_inducing(hyp, data.points[pool], data.noise(theta[-1])[pool], min(count, len(pool)))]
+        if settings.polish_steps:
+            theta = _polish(theta, prior, data, rows, settings.polish_steps)
+            hyp = Hyperparameters.unpack(theta[:-1])
         try:
             factors, bound = sgpr.fit_factors(hyp, data.points[rows], *data.regression(theta[-1]))
         except NotPositiveDefinite as error:
@@ -319,6 +323,16 @@ def _objective(gradient: Callable[..., sgpr.Gradient], data: _Data) -> Objective
         return found.value, np.append(found.hyperparameters, found.log_noise_sd @ share)
 
     return objective
+
+
+def _polish(
+    theta: Float[ndarray, " p"], prior: GaussianPrior, data: _Data, inducing: Int[ndarray, " m"], steps: int
+) -> Float[ndarray, " p"]:
+    """Hyperparameters that maximise the GP-ELBO of all evaluations, from where those of a subset stand."""
+    bound = _objective(_bound_at(data.points[inducing], sgpr.Workspace(len(inducing) * len(data.points))), data)
+    found = maximise_with_prior(bound, theta, prior, steps=steps, tolerance=0.1)
+    logger.info("all evaluations: %d steps, bound %.1f", found.steps, found.value)
+    return found.argument if np.isfinite(found.value) else theta
 
 
 class _Learning(NamedTuple):

@@ -52,11 +52,12 @@ def scores(
 
 
 def floor(problem: Problem, n: int, rng: Generator, repeats: int = 5) -> Scores:
-    """Return what a perfect posterior scores: medians over pairs of independent sets of n exact draws.
+    """Return what a perfect posterior scores: medians over pairs of disjoint sets of n exact draws.
 
+    Each pair is one draw of 2 n, split: where the true draws are stored, two draws of n would share some.
     The floor of the evidence is the error of the true one, which is 0 for problems solved exactly.
     """
-    pairs = [(problem.draw(n, rng), problem.draw(n, rng)) for _ in range(repeats)]
+    pairs = [np.split(problem.draw(2 * n, rng), 2) for _ in range(repeats)]
     return Scores(
         delta_lml=problem.log_evidence_sd,
         mmtv=float(np.median([mmtv(a, b) for a, b in pairs])),

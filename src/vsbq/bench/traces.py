@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import count
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -13,12 +16,13 @@ from numpy.random import Generator
 from vsbq._typing import Float, Int, ndarray
 from vsbq.bench.problems import Problem
 
-__all__ = ["Trace", "cma_trace"]
+__all__ = ["Trace", "bads_trace", "cma_trace"]
 
 BUDGET_PER_DIMENSION = 3000
 CANDIDATES_PER_DIMENSION = 20
+TOLERANCE = 0.1  # in log density, for either optimiser, as in the experiments behind the paper
 INITIAL_STEP = 0.25  # of the plausible width, as pycma's own documentation advises
-WORST_COST = 1e30  # what the optimiser sees where the density is zero: it cannot rank infinities
+WORST_COST = 1e30  # what CMA-ES sees where the density is zero: it cannot rank infinities
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +44,7 @@ def cma_trace(
     *,
     evaluations: int | None = None,
     noise_sd: float = 0.0,
-    tolerance: float | None = 0.1,
+    tolerance: float | None = TOLERANCE,
 ) -> Trace:
     """Maximise `problem.log_density` by CMA-ES from several starts and return all evaluations.
 
@@ -51,50 +55,87 @@ def cma_trace(
 
     A run stops once the log density varies by less than `tolerance` over recent generations, as in the experiments
     behind the paper. None leaves it to pycma, whose 1e-11 spends most of the budget on top of the mode.
+
+    Where there is noise, pycma's noise handler evaluates some points of each generation again and widens the search
+    where their ranks change: without it the search shrinks onto a point that noise has chosen.
     """
+    return _trace(problem, rng, partial(_run_cma, problem, tolerance, rng), evaluations, noise_sd)
+
+
+def bads_trace(
+    problem: Problem,
+    rng: Generator,
+    *,
+    evaluations: int | None = None,
+    noise_sd: float = 0.0,
+    tolerance: float | None = TOLERANCE,
+) -> Trace:
+    """Maximise `problem.log_density` by Bayesian adaptive direct search; all else is as in `cma_trace`.
+
+    A run stops once the log density improves by less than `tolerance` over several iterations; None leaves it to
+    PyBADS, whose 1e-3 makes the runs longer. PyBADS is told the noise of each evaluation.
+    """
+    return _trace(problem, rng, partial(_run_bads, problem, tolerance, rng), evaluations, noise_sd)
+
+
+class _BudgetUsedError(Exception):
+    """The trace is complete: whatever optimiser is at work must stop."""
+
+
+class _Recorder:
+    """The log density with its noise, as an optimiser calls it; keeps every evaluation until the budget is used."""
+
+    def __init__(self, problem: Problem, noise_sd: float, budget: int, rng: Generator) -> None:
+        self.noise_sd = noise_sd
+        self.lowest = np.inf  # of the finite values
+        self._log_density, self._budget, self._rng = problem.log_density, budget, rng
+        self._points: list[Float[ndarray, "n d"]] = []
+        self._values: list[Float[ndarray, " n"]] = []
+        self._run: list[Int[ndarray, " n"]] = []
+        self._used, self._runs = 0, 0
+
+    def begin_run(self) -> None:
+        self._runs += 1
+
+    def __call__(self, points: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+        noise = self.noise_sd * self._rng.standard_normal(len(points)) if self.noise_sd > 0 else 0.0
+        values = self._log_density(points) + noise
+        self._points.append(points)
+        self._values.append(values)
+        self._run.append(np.full(len(points), self._runs - 1))
+        self._used += len(points)
+        self.lowest = float(np.min(values, where=np.isfinite(values), initial=self.lowest))
+        if self._used >= self._budget:
+            raise _BudgetUsedError
+        return values
+
+    def trace(self) -> Trace:
+        return Trace(
+            points=np.concatenate(self._points)[: self._budget],
+            log_density=np.concatenate(self._values)[: self._budget],
+            log_density_sd=np.full(self._budget, self.noise_sd) if self.noise_sd > 0 else None,
+            run=np.concatenate(self._run)[: self._budget],
+        )
+
+
+def _trace(
+    problem: Problem,
+    rng: Generator,
+    optimise: Callable[[Float[ndarray, " d"], _Recorder], None],
+    evaluations: int | None,
+    noise_sd: float,
+) -> Trace:
+    """Start `optimise` at the best of new candidates, again and again until the budget is used."""
     budget = BUDGET_PER_DIMENSION * problem.dimension if evaluations is None else evaluations
     if budget < 1 or noise_sd < 0:
         raise ValueError(f"evaluations must be positive and noise_sd not negative, got {budget} and {noise_sd}")
-    batches = list(_until(budget, _batches(problem, noise_sd, tolerance, rng)))
-    run = np.repeat([batch.run for batch in batches], [len(batch.points) for batch in batches])
-    return Trace(
-        points=np.concatenate([batch.points for batch in batches])[:budget],
-        log_density=np.concatenate([batch.log_density for batch in batches])[:budget],
-        log_density_sd=np.full(budget, noise_sd) if noise_sd > 0 else None,
-        run=run[:budget],
-    )
-
-
-class _Batch(NamedTuple):
-    run: int
-    points: Float[ndarray, "n d"]
-    log_density: Float[ndarray, " n"]
-
-
-def _until(budget: int, batches: Iterator[_Batch]) -> Iterator[_Batch]:
-    """Pass batches on until they hold at least `budget` evaluations."""
-    used = 0
-    for batch in batches:
-        yield batch
-        used += len(batch.points)
-        if used >= budget:
-            return
-
-
-def _batches(problem: Problem, noise_sd: float, tolerance: float | None, rng: Generator) -> Iterator[_Batch]:
-    """Evaluate without end: the candidates of a run, its generations, then the next run."""
-
-    def evaluate(points: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
-        noise = noise_sd * rng.standard_normal(len(points)) if noise_sd > 0 else 0.0
-        return problem.log_density(points) + noise
-
-    for run in count():
-        points = _candidates(problem, rng)
-        log_density = evaluate(points)
-        yield _Batch(run, points, log_density)
-        strategy = _strategy(problem, points[np.argmax(log_density)], tolerance, rng)
-        for generation in _generations(strategy, evaluate):
-            yield _Batch(run, *generation)
+    record = _Recorder(problem, noise_sd, budget, rng)
+    with suppress(_BudgetUsedError):
+        while True:
+            record.begin_run()
+            points = _candidates(problem, rng)
+            optimise(points[np.argmax(record(points))], record)
+    return record.trace()
 
 
 def _candidates(problem: Problem, rng: Generator) -> Float[ndarray, "n d"]:
@@ -104,15 +145,26 @@ def _candidates(problem: Problem, rng: Generator) -> Float[ndarray, "n d"]:
     return plausible if problem.draw_prior is None else np.concatenate([plausible, problem.draw_prior(n, rng)])
 
 
-def _generations(
-    strategy: Any, evaluate: Callable[[ndarray], ndarray]
-) -> Iterator[tuple[Float[ndarray, "n d"], Float[ndarray, " n"]]]:
+# CMA-ES
+
+
+def _run_cma(
+    problem: Problem, tolerance: float | None, rng: Generator, start: Float[ndarray, " d"], record: _Recorder
+) -> None:
+    strategy = _strategy(problem, start, tolerance, rng)
+    handler = _noise_handler(problem.dimension) if record.noise_sd > 0 else None
+
+    def cost(asked: list[ndarray]) -> list[float]:
+        return list(np.minimum(-record(np.array(asked)), WORST_COST))
+
     while not strategy.stop():
         asked = strategy.ask()
-        points = np.array(asked)
-        log_density = evaluate(points)
-        yield points, log_density
-        strategy.tell(asked, list(np.minimum(-log_density, WORST_COST)))
+        costs = cost(asked)
+        strategy.tell(asked, costs)
+        if handler is not None:
+            with _global_random_state(rng):
+                strategy.sigma *= handler(asked, costs, cost, strategy.ask)
+            strategy.countevals += handler.evaluations_just_done
 
 
 def _strategy(problem: Problem, start: Float[ndarray, " d"], tolerance: float | None, rng: Generator) -> Any:
@@ -136,3 +188,72 @@ def _strategy(problem: Problem, start: Float[ndarray, " d"], tolerance: float | 
 
 def _open_ends(side: Float[ndarray, " d"]) -> list[float | None]:
     return [float(bound) if np.isfinite(bound) else None for bound in side]
+
+
+def _noise_handler(dimension: int) -> Any:
+    import cma
+
+    return cma.NoiseHandler(dimension, parallel=True)  # parallel: it asks for the values of a list of points
+
+
+@contextmanager
+def _global_random_state(rng: Generator) -> Iterator[None]:
+    """Let code that draws from NumPy's global random state follow `rng`, and leave that state as it was."""
+    before = np.random.get_state()  # noqa: NPY002
+    np.random.seed(rng.integers(2**32, dtype=np.uint32))  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(before)  # noqa: NPY002
+
+
+# BADS
+
+
+def _run_bads(
+    problem: Problem, tolerance: float | None, rng: Generator, start: Float[ndarray, " d"], record: _Recorder
+) -> None:
+    if not np.isfinite(record.lowest):
+        return  # no density found yet: nothing to optimise, draw new candidates
+
+    def cost(point: Float[ndarray, " d"]) -> float | tuple[float, float]:
+        value = float(record(np.array(point, ndmin=2))[0])
+        # BADS models the values themselves, so that zero density must look bad without being out of all proportion
+        seen = -value if value > -np.inf else -record.lowest
+        return (seen, record.noise_sd) if record.noise_sd > 0 else seen
+
+    options: dict[str, Any] = {
+        "display": "off",
+        "show_tips": False,
+        "random_seed": rng,
+        "uncertainty_handling": record.noise_sd > 0,
+        "specify_target_noise": record.noise_sd > 0,
+    }
+    if tolerance is not None:
+        options["tol_fun"] = tolerance
+    hard = (None, None) if problem.bounds is None else problem.bounds.T
+    with _silence():
+        _bads()(cost, start, *hard, *problem.plausible_bounds.T, options=options).optimize()
+
+
+def _bads() -> Any:
+    try:
+        from pybads import BADS
+    except ImportError as error:
+        raise ImportError("BADS traces need PyBADS: pip install 'vsbq[bench]'") from error
+    return BADS
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Keep PyBADS from writing, and undo what it does to the root logger."""
+    root, logger = logging.getLogger(), logging.getLogger("BADS")
+    handlers, disabled = root.handlers[:], logger.disabled
+    logger.disabled = True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        root.handlers[:] = handlers
+        logger.disabled = disabled

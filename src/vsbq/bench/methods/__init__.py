@@ -1,0 +1,1 @@
+"""The methods that the benchmark compares, each a function from a task to an answer."""
