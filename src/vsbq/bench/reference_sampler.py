@@ -42,7 +42,6 @@ EDGE = 1e-12  # how near a bound a start may be, as a share of the box
 STRETCH = 2.0
 INFLATION = 2.0  # standard deviations of the proposal's wide copy, relative to its own
 WIDE_SHARE = 0.1
-FITTED = 200  # steps of half of the walkers that the proposal is fitted to
 
 Report = Callable[[str], None]
 
@@ -67,14 +66,14 @@ class Chains(NamedTuple):
     autocorrelation_time: float
     acceptance: float
 
-    def thinned(self, steps: int) -> Float[ndarray, "n d"]:
-        """About that many steps of every other walker, as rows."""
-        kept = self.positions[:: max(1, len(self.positions) // steps), ::2]
-        return kept.reshape(-1, kept.shape[2])
+    def second_half(self) -> Float[ndarray, "n d"]:
+        """All walkers in up to a hundred steps of the second half, as rows."""
+        kept = self.positions[len(self.positions) // 2 :]
+        return kept[:: max(1, len(kept) // 100)].reshape(-1, kept.shape[2])
 
 
 class Weighted(NamedTuple):
-    """Draws of a proposal with log weights, in the problem's space."""
+    """Draws of a proposal with their log weights."""
 
     points: Float[ndarray, "n d"]
     log_weights: Float[ndarray, " n"]
@@ -132,18 +131,21 @@ def reference_posterior(
     sampler: ReferenceSampler | None = None,
     report: Report = lambda line: None,
 ) -> Reference:
-    """Sample a posterior twice, by chains started in `start_box` and by weights, and compare.
+    """Sample a posterior twice, by weights and by chains, and compare.
 
-    A mixture of Gaussians fitted to half of the chains' draws, in the unbounded space, is the proposal of the weights;
-    the draws handed back are resampled from the weighted ones.
+    A mixture of Gaussians in the unbounded space, fitted to chains from `start_box` and then to weighted draws of its
+    own, is the proposal of the weights. Other chains start from those weighted draws: a walker caught in a minor
+    mode on its way from the box may never leave it. The draws handed back are resampled from the weighted ones.
     """
     sampler = sampler or ReferenceSampler()
     space = unbounded_space(bounds, start_box)
     target = _Unbounded(log_density, space)
-    chains = run_chains(target, _start(target, sampler.walkers, rng), sampler, rng)
+    arriving = run_chains(target, _start(target, sampler.walkers, rng), sampler.burn_in, rng)
+    first = fit_proposal(arriving.second_half(), sampler.components, rng)
+    pilot = _weigh(target, first, sampler.pilot, rng)
+    proposal = refined(first, pilot)
+    chains = run_chains(target, resample(pilot, sampler.walkers, rng), sampler.steps, rng)
     report(f"chains: acceptance {chains.acceptance:.2f}, autocorrelation time {chains.autocorrelation_time:.1f} steps")
-    first = fit_proposal(chains.thinned(FITTED), sampler.components, rng)
-    proposal = refined(first, target, sampler.pilot, rng)
     weighted = importance_sample(log_density, space, proposal, sampler.proposals, rng)
     report(f"weights: log Z {weighted.log_evidence:.4f} ± {weighted.log_evidence_sd:.4f}")
     draws = resample(weighted, sampler.draws, rng)
@@ -201,7 +203,7 @@ def _start(target: _Unbounded, walkers: int, rng: Generator) -> Float[ndarray, "
 # Chains
 
 
-def run_chains(target: LogDensity, start: Float[ndarray, "w d"], sampler: ReferenceSampler, rng: Generator) -> Chains:
+def run_chains(target: LogDensity, start: Float[ndarray, "w d"], steps: int, rng: Generator) -> Chains:
     """Move two halves of an ensemble in turn, each by what the other half knows.
 
     A move is the affine-invariant stretch (Goodman and Weare 2010) or a difference of two walkers of the other half
@@ -210,18 +212,17 @@ def run_chains(target: LogDensity, start: Float[ndarray, "w d"], sampler: Refere
     walkers, d = start.shape
     halves = np.array_split(rng.permutation(walkers), 2)
     x, value = start.copy(), target(start)
-    positions = np.empty((sampler.steps, walkers, d))
+    positions = np.empty((steps, walkers, d))
     accepted = 0.0
-    for step in range(-sampler.burn_in, sampler.steps):
+    for step in range(steps):
         for own, other in (halves, halves[::-1]):
             proposed, log_factor = _propose(x[own], x[other], rng)
             new = target(proposed)
             yes = np.log(rng.random(len(own))) < new - value[own] + log_factor
             x[own[yes]], value[own[yes]] = proposed[yes], new[yes]
-            accepted += yes.sum() if step >= 0 else 0.0
-        if step >= 0:
-            positions[step] = x
-    return Chains(positions, _autocorrelation_time(positions), float(accepted / (sampler.steps * walkers)))
+            accepted += yes.sum()
+        positions[step] = x
+    return Chains(positions, _autocorrelation_time(positions), float(accepted / (steps * walkers)))
 
 
 def _propose(
@@ -270,11 +271,10 @@ def fit_proposal(points: Float[ndarray, "n d"], components: int, rng: Generator)
     return _defended(weighted_em(start, points, np.full(len(points), 1 / len(points)), 100, 1.0))
 
 
-def refined(proposal: Mixture, target: LogDensity, n: int, rng: Generator) -> Mixture:
-    """Fit the proposal again, to weighted draws of its own: unlike the chains' draws, they are independent."""
-    u = sample(proposal, n, rng)
-    weights = truncated_weights(target(u) - log_pdf(proposal, u))
-    return _defended(weighted_em(_narrow(proposal), u, weights, 50, 1.0))
+def refined(proposal: Mixture, pilot: Weighted) -> Mixture:
+    """Fit the proposal again, to weighted draws of its own: unlike those of chains, they are independent."""
+    weights = truncated_weights(pilot.log_weights)
+    return _defended(weighted_em(_narrow(proposal), pilot.points, weights, 50, 1.0))
 
 
 def _defended(narrow: Mixture) -> Mixture:
@@ -295,13 +295,18 @@ def _narrow(defended: Mixture) -> Mixture:
 def importance_sample(
     log_density: LogDensity, space: InferenceSpace, proposal: Mixture, n: int, rng: Generator
 ) -> Weighted:
-    """Draw from the proposal and weight by the target."""
+    """Draw from the proposal in the unbounded space and weight by the target; the points are in the problem's space."""
+    weighted = _weigh(_Unbounded(log_density, space), proposal, n, rng)
+    return Weighted(space.inverse(weighted.points), weighted.log_weights)
+
+
+def _weigh(target: LogDensity, proposal: Mixture, n: int, rng: Generator) -> Weighted:
     u = sample(proposal, n, rng)
-    log_weights = _Unbounded(log_density, space)(u)
+    log_weights = target(u)
     for start in range(0, n, 10 * ROWS):
         rows = slice(start, start + 10 * ROWS)
         log_weights[rows] -= log_pdf(proposal, u[rows])
-    return Weighted(space.inverse(u), log_weights)
+    return Weighted(u, log_weights)
 
 
 def resample(weighted: Weighted, n: int, rng: Generator) -> Float[ndarray, "n d"]:

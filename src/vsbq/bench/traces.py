@@ -59,7 +59,7 @@ def cma_trace(
     Where there is noise, pycma's noise handler evaluates some points of each generation again and widens the search
     where their ranks change: without it the search shrinks onto a point that noise has chosen.
     """
-    return _trace(problem, rng, partial(_run_cma, problem, tolerance, rng), evaluations, noise_sd)
+    return _trace(problem, rng, partial(_run_cma, tolerance), evaluations, noise_sd)
 
 
 def bads_trace(
@@ -75,7 +75,7 @@ def bads_trace(
     A run stops once the log density improves by less than `tolerance` over several iterations; None leaves it to
     PyBADS, whose 1e-3 makes the runs longer. PyBADS is told the noise of each evaluation.
     """
-    return _trace(problem, rng, partial(_run_bads, problem, tolerance, rng), evaluations, noise_sd)
+    return _trace(problem, rng, partial(_run_bads, tolerance), evaluations, noise_sd)
 
 
 class _BudgetUsedError(Exception):
@@ -86,9 +86,9 @@ class _Recorder:
     """The log density with its noise, as an optimiser calls it; keeps every evaluation until the budget is used."""
 
     def __init__(self, problem: Problem, noise_sd: float, budget: int, rng: Generator) -> None:
-        self.noise_sd = noise_sd
+        self.problem, self.noise_sd, self.rng = problem, noise_sd, rng
         self.lowest = np.inf  # of the finite values
-        self._log_density, self._budget, self._rng = problem.log_density, budget, rng
+        self._budget = budget
         self._points: list[Float[ndarray, "n d"]] = []
         self._values: list[Float[ndarray, " n"]] = []
         self._run: list[Int[ndarray, " n"]] = []
@@ -98,8 +98,8 @@ class _Recorder:
         self._runs += 1
 
     def __call__(self, points: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
-        noise = self.noise_sd * self._rng.standard_normal(len(points)) if self.noise_sd > 0 else 0.0
-        values = self._log_density(points) + noise
+        noise = self.noise_sd * self.rng.standard_normal(len(points)) if self.noise_sd > 0 else 0.0
+        values = self.problem.log_density(points) + noise
         self._points.append(points)
         self._values.append(values)
         self._run.append(np.full(len(points), self._runs - 1))
@@ -121,11 +121,11 @@ class _Recorder:
 def _trace(
     problem: Problem,
     rng: Generator,
-    optimise: Callable[[Float[ndarray, " d"], _Recorder], None],
+    optimise: Callable[[_Recorder, ndarray, ndarray], None],
     evaluations: int | None,
     noise_sd: float,
 ) -> Trace:
-    """Start `optimise` at the best of new candidates, again and again until the budget is used."""
+    """Hand new candidates to `optimise`, which starts at the best, again and again until the budget is used."""
     budget = BUDGET_PER_DIMENSION * problem.dimension if evaluations is None else evaluations
     if budget < 1 or noise_sd < 0:
         raise ValueError(f"evaluations must be positive and noise_sd not negative, got {budget} and {noise_sd}")
@@ -134,7 +134,7 @@ def _trace(
         while True:
             record.begin_run()
             points = _candidates(problem, rng)
-            optimise(points[np.argmax(record(points))], record)
+            optimise(record, points, record(points))
     return record.trace()
 
 
@@ -149,10 +149,10 @@ def _candidates(problem: Problem, rng: Generator) -> Float[ndarray, "n d"]:
 
 
 def _run_cma(
-    problem: Problem, tolerance: float | None, rng: Generator, start: Float[ndarray, " d"], record: _Recorder
+    tolerance: float | None, record: _Recorder, candidates: Float[ndarray, "n d"], log_density: Float[ndarray, " n"]
 ) -> None:
-    strategy = _strategy(problem, start, tolerance, rng)
-    handler = _noise_handler(problem.dimension) if record.noise_sd > 0 else None
+    strategy = _strategy(record.problem, candidates[np.argmax(log_density)], tolerance, record.rng)
+    handler = _noise_handler(record.problem.dimension) if record.noise_sd > 0 else None
 
     def cost(asked: list[ndarray]) -> list[float]:
         return list(np.minimum(-record(np.array(asked)), WORST_COST))
@@ -162,7 +162,7 @@ def _run_cma(
         costs = cost(asked)
         strategy.tell(asked, costs)
         if handler is not None:
-            with _global_random_state(rng):
+            with _global_random_state(record.rng):
                 strategy.sigma *= handler(asked, costs, cost, strategy.ask)
             strategy.countevals += handler.evaluations_just_done
 
@@ -211,10 +211,10 @@ def _global_random_state(rng: Generator) -> Iterator[None]:
 
 
 def _run_bads(
-    problem: Problem, tolerance: float | None, rng: Generator, start: Float[ndarray, " d"], record: _Recorder
+    tolerance: float | None, record: _Recorder, candidates: Float[ndarray, "n d"], log_density: Float[ndarray, " n"]
 ) -> None:
-    if not np.isfinite(record.lowest):
-        return  # no density found yet: nothing to optimise, draw new candidates
+    if not np.any(log_density > -np.inf):
+        return  # BADS has nothing to go by: better candidates must come first
 
     def cost(point: Float[ndarray, " d"]) -> float | tuple[float, float]:
         value = float(record(np.array(point, ndmin=2))[0])
@@ -225,15 +225,16 @@ def _run_bads(
     options: dict[str, Any] = {
         "display": "off",
         "show_tips": False,
-        "random_seed": rng,
+        "random_seed": record.rng,
         "uncertainty_handling": record.noise_sd > 0,
         "specify_target_noise": record.noise_sd > 0,
     }
     if tolerance is not None:
         options["tol_fun"] = tolerance
-    hard = (None, None) if problem.bounds is None else problem.bounds.T
+    start = candidates[np.argmax(log_density)]
+    hard = (None, None) if record.problem.bounds is None else record.problem.bounds.T
     with _silence():
-        _bads()(cost, start, *hard, *problem.plausible_bounds.T, options=options).optimize()
+        _bads()(cost, start, *hard, *record.problem.plausible_bounds.T, options=options).optimize()
 
 
 def _bads() -> Any:

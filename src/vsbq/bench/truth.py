@@ -90,12 +90,13 @@ def read_truth(path: Path) -> Truth:
 
 
 def write_truth(path: Path, truth: Truth) -> None:
-    """Write a truth; its draws lose what lies below 16 bits of their range."""
+    """Write a truth, all of it or nothing; its draws lose what lies below 16 bits of their range."""
     low, high = truth.draws.min(axis=0), truth.draws.max(axis=0)
     cell = np.where(high > low, (high - low) / LEVELS, 1.0)
     codes = np.clip((truth.draws - low) / cell, 0, LEVELS - 1).astype(np.uint16)
+    unfinished = path.with_suffix(".unfinished.npz")
     np.savez_compressed(
-        path,
+        unfinished,
         codes=np.ascontiguousarray(codes.T),
         low=low,
         high=high,
@@ -108,6 +109,7 @@ def write_truth(path: Path, truth: Truth) -> None:
         data_digest=truth.data_digest,
         made=truth.made,
     )
+    unfinished.replace(path)
 
 
 def _decode(content: bytes, label: str) -> Truth:

@@ -6,7 +6,6 @@ methods that they are no competition for them: they show what the trace's length
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +22,8 @@ __all__ = ["BoxMap", "dynesty_sampler", "emcee_sampler"]
 FEWEST_WALKERS = 32
 WALKERS_PER_DIMENSION = 4
 START_DEPTH = 3.0  # walkers start at evaluations within this contour of the best
-STEPS_PER_CHECK = 500
+FIRST_STEPS = 1000
+GROWTH = 0.25  # by which the chain grows between looks at its autocorrelation
 LEAST_LENGTH = 50.0  # of the kept chain, in autocorrelation times
 EFFECTIVE_DRAWS = 5000  # independent draws that the kept chains are worth
 BURN_IN = 0.2  # share of the chain, thrown away
@@ -46,12 +46,12 @@ def emcee_sampler(task: Task) -> Answer:
     with watch.stage("sampling"):
         sampler = _ensemble(task, target)
         state: Any = _walkers(task)
-        cap = MOST_TRACES * task.budget - STEPS_PER_CHECK * sampler.nwalkers
-        done = False
-        while not done:
-            state = sampler.run_mcmc(state, STEPS_PER_CHECK)
+        most = MOST_TRACES * task.budget // sampler.nwalkers
+        kept = None
+        while kept is None or not (kept.enough or sampler.iteration >= most):
+            steps = max(FIRST_STEPS, round(GROWTH * sampler.iteration))
+            state = sampler.run_mcmc(state, min(steps, most - sampler.iteration))
             kept = _kept(sampler)
-            done = kept.enough or target.evaluations > cap
     flat = kept.chain.reshape(-1, task.problem.dimension)
     draws = flat[task.rng.choice(len(flat), task.draws, replace=len(flat) < task.draws)]
     details = {
@@ -105,16 +105,15 @@ class _Kept(NamedTuple):
 
 
 def _kept(sampler: Any) -> _Kept:
-    chain = sampler.get_chain(discard=round(BURN_IN * sampler.iteration))
-    import emcee
-
-    time = float(np.max(emcee.autocorr.integrated_time(chain, tol=0)))
+    burnt = round(BURN_IN * sampler.iteration)
+    chain = sampler.get_chain(discard=burnt)
+    time = float(np.max(sampler.get_autocorr_time(discard=burnt, tol=0)))
     needed = max(LEAST_LENGTH, EFFECTIVE_DRAWS / sampler.nwalkers) * time
     return _Kept(chain, time, bool(len(chain) > needed))  # False for a NaN, as a chain that never moved has
 
 
 def dynesty_sampler(task: Task) -> Answer:
-    """Draw by dynamic nested sampling, which gives the evidence too.
+    """Draw by dynamic nested sampling with random walks, which gives the evidence too.
 
     A problem has no prior to sample from, only a density: `BoxMap` stands in for it, and what dynesty integrates is
     the density divided by that of the map, so that the evidence is right whatever the map.
@@ -152,13 +151,10 @@ def _nested(target: Target, box: BoxMap, rng: Generator) -> Any:
         return box.quantile(p[None])[0]
 
     sampler = dynesty.DynamicNestedSampler(
-        log_likelihood, transform, len(box.centre), nlive=LIVE_POINTS, sample=METHOD, rstate=rng
+        log_likelihood, transform, len(box.centre), nlive=LIVE_POINTS, sample="rwalk", rstate=rng
     )
-    sampler.run_nested(n_effective=EFFECTIVE_SAMPLES, maxcall=MOST_CALLS, print_progress=False)
+    sampler.run_nested(n_effective=EFFECTIVE_SAMPLES, maxcall=MOST_CALLS, print_progress=False, save_bounds=False)
     return sampler.results
-
-
-METHOD = "auto"
 
 
 def _systematic(weights: Float[ndarray, " n"], count: int, rng: Generator) -> Any:
@@ -195,6 +191,8 @@ class BoxMap(NamedTuple):
         p = np.clip(p, 1e-15, 1 - 1e-15)
         x = self.centre + self.scale * (2 * p - 1) / np.sqrt(2 * p * (1 - p))
         below, above = np.isfinite(self.lower), np.isfinite(self.upper)
+        if not (below.any() or above.any()):
+            return x
         low, high = np.where(below, self.lower, 0.0), np.where(above, self.upper, 0.0)
         x = np.where(below, low + (self.centre - low) * p / (1 - p), x)
         x = np.where(above, high - (high - self.centre) * (1 - p) / p, x)
@@ -205,6 +203,8 @@ class BoxMap(NamedTuple):
         t = (x - self.centre) / self.scale
         out = -1.5 * np.log(2 + t * t) - np.log(self.scale)
         below, above = np.isfinite(self.lower), np.isfinite(self.upper)
+        if not (below.any() or above.any()):
+            return np.asarray(out.sum(axis=1))
         for side, bound in ((below, self.lower), (above, self.upper)):
             reach = np.where(side, np.abs(self.centre - np.where(side, bound, 0.0)), 1.0)
             distance = np.where(side, np.abs(x - np.where(side, bound, 0.0)), 0.0)
