@@ -132,22 +132,23 @@ def fit_mixture(
     """Both starts for a while, the better one to the end; the ELBO from fresh draws."""
     box = SoftBox.around(training.points)
     region = TrustedRegion.around(surrogate, training)
-    tried: list[tuple[float, str, Mixture]] = []
+    tried: list[_Tried] = []
     for name, start in starts(training, settings, rng).items():
         progress.say(f"mixture: start {name}")
         climb = _stochastic_ascent if settings.adam_steps else partial(_ascend, schedule=settings.first)
         mixture = climb(start, settings, surrogate=surrogate, box=box, rng=rng)
-        if not settings.adam_steps and region.grows_outside(start, mixture, rng):
-            logger.info("start %s left the region where the surrogate can be trusted: put back", name)
+        left = region.grows_outside(start, mixture, rng)
+        if left and not settings.adam_steps:
             mixture = start
-        tried.append((elbo(mixture, surrogate, rng, 20_000).value, name, mixture))
-        logger.info("start %s: ELBO %.4f", name, tried[-1][0] + surrogate.offset)
+        tried.append(_Tried(not left, elbo(mixture, surrogate, rng, 20_000).value, name, mixture))
+        left_in_words = ", left the trusted region" if left else ""
+        logger.info("start %s: ELBO %.4f%s", name, tried[-1].elbo + surrogate.offset, left_in_words)
     if settings.adam_steps:
-        mixture = max(tried, key=lambda t: t[0])[2]
+        mixture = max(tried, key=lambda one: (one.stayed, one.elbo)).mixture
         final = elbo(mixture, surrogate, rng, settings.elbo_draws)
     else:
         progress.say("mixture: importance rounds")
-        mixture = _adapt(_pool([m for _, _, m in tried]), settings, region, rng)
+        mixture = _adapt(_pool([one.mixture for one in tried]), settings, region, rng)
         final = elbo(mixture, surrogate, rng, settings.elbo_draws)
         for name, start, schedule in (
             ("more draws", mixture, settings.then[0]),
@@ -159,8 +160,17 @@ def fit_mixture(
             logger.info("%s: ELBO %.4f", name, value.value + surrogate.offset)
             if value.value > final.value and not region.grows_outside(mixture, other, rng):
                 mixture, final = other, value
-    names = tuple((name, value + surrogate.offset) for value, name, _ in tried)
+    names = tuple((one.name, one.elbo + surrogate.offset) for one in tried)
     return mixture, final, VariationalFit(names, len(mixture.means))
+
+
+class _Tried(NamedTuple):
+    """A start after its ascent."""
+
+    stayed: bool  # in the region where the surrogate can be trusted
+    elbo: float
+    name: str
+    mixture: Mixture
 
 
 def _pool(mixtures: list[Mixture]) -> Mixture:
@@ -197,11 +207,11 @@ class TrustedRegion(NamedTuple):
 
     @classmethod
     def around(cls, surrogate: Surrogate, training: TrainingSet) -> TrustedRegion:
-        """Up to a standard deviation of one nat plus thrice the usual one near the top, and two nats above the top."""
+        """Up to a standard deviation of half a nat plus thrice the usual one near the top, and as far above the top."""
         near = np.argsort(-training.level, kind="stable")[: max(100, len(training) // 20)]
         usual = np.sqrt(np.quantile(surrogate.variance(training.points[near[:: max(1, len(near) // 500)]]), 0.9))
-        top = float(training.level.max() + 2.0 + 3.0 * usual)
-        return cls(surrogate, SoftBox.around(training.points), float((1.0 + 3.0 * usual) ** 2), top)
+        slack = float(0.5 + 3.0 * usual)
+        return cls(surrogate, SoftBox.around(training.points), slack**2, float(training.level.max()) + slack)
 
     def grows_outside(self, before: Mixture, after: Mixture, rng: np.random.Generator) -> bool:
         """Whether a mixture has moved a share of its mass outside."""
@@ -292,7 +302,7 @@ def elbo(mixture: Mixture, surrogate: Surrogate, rng: np.random.Generator, draws
     entropies = [entropy(mixture, unbiased_draws(k, per_component, d, rng)) for _ in range(8)]
     expected = quadrature.expected_and_gradient(mixture, surrogate.hyp, surrogate.factors)[0]
     covariance = quadrature.integral_covariance(mixture, surrogate.hyp, surrogate.factors)
-    variance = float(mixture.weights @ covariance @ mixture.weights)
+    variance = surrogate.overconfidence**2 * float(mixture.weights @ covariance @ mixture.weights)
     error = float(np.std(entropies, ddof=1) / np.sqrt(len(entropies)))
     return Elbo(expected + float(np.mean(entropies)), float(np.sqrt(max(variance, 0.0))), error)
 

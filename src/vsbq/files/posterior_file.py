@@ -78,6 +78,7 @@ class _SurrogateHeader(NamedTuple):
     rotated: bool
     offset: float
     jitter: float
+    overconfidence: float = 1.0
 
 
 class _EvaluationsHeader(NamedTuple):
@@ -218,13 +219,14 @@ def _take_apart_surrogate(surrogate: Surrogate, posterior: Posterior) -> tuple[_
     rotated = space.rotation is not None
     if space.rotation is not None:
         arrays["surrogate_rotation"] = space.rotation
-    return _SurrogateHeader(len(factors.inducing), rotated, surrogate.offset, factors.jitter), arrays
+    scalars = (surrogate.offset, factors.jitter, surrogate.overconfidence)
+    return _SurrogateHeader(len(factors.inducing), rotated, *scalars), arrays
 
 
 def _put_together_surrogate(header: _Header, arrays: Arrays, space: InferenceSpace) -> Surrogate | None:
     if header.surrogate is None:
         return None
-    inducing, rotated, offset, jitter = header.surrogate
+    inducing, rotated, offset, jitter, doubt = header.surrogate
     if rotated:
         space = replace(space, rotation=arrays["surrogate_rotation"])
         _require(np.linalg.matrix_rank(arrays["surrogate_rotation"]) == len(header.names), "a rotation is singular")
@@ -237,7 +239,8 @@ def _put_together_surrogate(header: _Header, arrays: Arrays, space: InferenceSpa
     )
     positive = (np.diagonal(factors.chol_kernel) > 0).all() and (np.diagonal(factors.chol_v) > 0).all()
     _require(positive, "a Cholesky factor of the surrogate has no positive diagonal")
-    return Surrogate(space, Hyperparameters.unpack(arrays["surrogate_hyperparameters"]), factors, offset)
+    _require(doubt >= 1, "the overconfidence of the surrogate is below 1")
+    return Surrogate(space, Hyperparameters.unpack(arrays["surrogate_hyperparameters"]), factors, offset, doubt)
 
 
 def _take_apart_evaluations(evaluations: Evaluations, posterior: Posterior) -> tuple[_EvaluationsHeader, Arrays]:
