@@ -1,4 +1,3 @@
-from dataclasses import replace
 from math import log, pi
 
 import numpy as np
@@ -6,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import kstest, multivariate_normal, norm
 
-from vsbq.bench.methods.bbvi import BBVI, FLOOR, BbviSettings, Diagonal, Full, MixtureOfGaussians, _Adam, bbvi
+from vsbq.bench.methods.bbvi import FLOOR, BbviSettings, Diagonal, Full, MixtureOfGaussians, _Adam, bbvi
 from vsbq.bench.problems import Problem
 from vsbq.bench.task import Target, Task
 from vsbq.bench.traces import Trace
@@ -216,14 +215,11 @@ def test_bbvi_depends_on_the_generator_alone():
     assert not np.allclose(first, other)
 
 
-@pytest.mark.parametrize("name", BBVI)
-def test_ready_made_methods_have_the_grid_of_the_paper(name, rng):
-    settings = BBVI[name].keywords["settings"]
+def test_the_default_is_the_grid_of_the_paper():
+    settings = BbviSettings(family="diagonal")
     assert settings.learning_rates == (0.01, 0.001)
     assert settings.samples == (1, 10, 100)
-    small = replace(settings, samples=(10,), elbo_draws=20)
-    answer = bbvi(task_of(problem_of(log_normal_target), rng, budget=10), small)
-    assert answer.draws.shape == (2000, 2)
+    assert settings.budget_factor == 10
 
 
 def test_start_is_narrow_and_at_the_origin(rng):

@@ -35,10 +35,14 @@ def test_a_line_says_what_was_run_and_what_it_took(ran):
     assert (line.problem, line.optimiser, line.evaluations) == ("single", "cma", 300)
     assert line.processes == 2
     assert line.threads == max(1, (os.cpu_count() or 1) // 2)
-    assert line.mmtv is not None and 0 < line.mmtv < 1
-    assert line.delta_lml is not None and line.units is not None and line.units > 0
+    assert line.mmtv is not None
+    assert 0 < line.mmtv < 1
+    assert line.delta_lml is not None
+    assert line.units is not None
+    assert line.units > 0
     assert line.seconds["total"] > 0
-    assert line.peak_gib is not None and line.peak_gib > 0.01
+    assert line.peak_gib is not None
+    assert line.peak_gib > 0.01
     assert {"vsbq", "numpy", "scipy", "cma"} <= set(line.versions)
 
 
@@ -69,14 +73,16 @@ def test_another_noise_or_length_is_another_job(ran):
 def test_a_run_that_takes_too_long_is_given_up(tmp_path):
     runner = Runner(lines=tmp_path / "lines.jsonl", cache=tmp_path, timeout=0.05, progress=False)
     (line,) = runner.run([GOOD])
-    assert line.error is not None and "no result after" in line.error
+    assert line.error is not None
+    assert "no result after" in line.error
 
 
 def test_a_process_that_dies_leaves_a_line(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.executable", "/bin/false")
     runner = Runner(lines=tmp_path / "lines.jsonl", cache=tmp_path, progress=False)
     (line,) = runner.run([GOOD])
-    assert line.error is not None and "ended with code" in line.error
+    assert line.error is not None
+    assert "ended with code" in line.error
 
 
 def test_traces_are_shared_between_methods(ran):

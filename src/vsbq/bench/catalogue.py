@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
 from vsbq.bench.behaviour import lotka_volterra, multisensory, timing
 from vsbq.bench.lumpy import lumpy
-from vsbq.bench.methods.bbvi import BBVI
+from vsbq.bench.methods.bbvi import BbviSettings, bbvi
 from vsbq.bench.methods.laplace import laplace
+from vsbq.bench.methods.nnr import NnrSettings, nnr
 from vsbq.bench.methods.recycle import recycle
 from vsbq.bench.methods.samplers import dynesty_sampler, emcee_sampler
 from vsbq.bench.methods.slice_surrogate import slice_surrogate
@@ -34,12 +36,26 @@ PROBLEMS: Mapping[str, Callable[[], Problem]] = MappingProxyType(
     }
 )
 
+FAMILIES: Mapping[str, BbviSettings] = MappingProxyType(
+    {
+        "bbvi_diagonal": BbviSettings(family="diagonal"),
+        "bbvi_full": BbviSettings(family="full"),
+        "bbvi_mog5": BbviSettings(family="mixture", components=5),
+        "bbvi_mog50": BbviSettings(family="mixture", components=50),
+    }
+)
+
+# Under "_paper" stand the settings of the paper, under the plain name what two cores can afford: for black-box
+# variational inference the same grid without gradients from single draws, which take most of its time.
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
         "vsbq": partial(recycle, settings=Settings()),
         "vsbq_paper": partial(recycle, settings=Settings.paper()),
         "laplace": laplace,
-        **BBVI,
+        **{name: partial(bbvi, settings=replace(choice, samples=(10, 100))) for name, choice in FAMILIES.items()},
+        **{f"{name}_paper": partial(bbvi, settings=choice) for name, choice in FAMILIES.items()},
+        "nnr": partial(nnr, settings=NnrSettings.two_cores()),
+        "nnr_paper": partial(nnr, settings=NnrSettings()),
         "slice_surrogate": slice_surrogate,
         "emcee": emcee_sampler,
         "dynesty": dynesty_sampler,

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from vsbq._typing import Float, Int, ndarray
+from vsbq.bench.borrowed_random import global_state_from
 from vsbq.bench.problems import Problem
 
 __all__ = ["Trace", "bads_trace", "cma_trace"]
@@ -162,7 +163,7 @@ def _run_cma(
         costs = cost(asked)
         strategy.tell(asked, costs)
         if handler is not None:
-            with _global_random_state(record.rng):
+            with global_state_from(record.rng):
                 strategy.sigma *= handler(asked, costs, cost, strategy.ask)
             strategy.countevals += handler.evaluations_just_done
 
@@ -194,17 +195,6 @@ def _noise_handler(dimension: int) -> Any:
     import cma
 
     return cma.NoiseHandler(dimension, parallel=True)  # parallel: it asks for the values of a list of points
-
-
-@contextmanager
-def _global_random_state(rng: Generator) -> Iterator[None]:
-    """Let code that draws from NumPy's global random state follow `rng`, and leave that state as it was."""
-    before = np.random.get_state()  # noqa: NPY002
-    np.random.seed(rng.integers(2**32, dtype=np.uint32))  # noqa: NPY002
-    try:
-        yield
-    finally:
-        np.random.set_state(before)  # noqa: NPY002
 
 
 # BADS

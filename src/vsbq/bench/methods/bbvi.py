@@ -12,11 +12,9 @@ of the winner is estimated once more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cache, partial
+from dataclasses import asdict, dataclass
+from functools import cache
 from math import log, pi
-from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,7 +24,7 @@ from vsbq._typing import Float, Int, ndarray
 from vsbq.bench.methods._space import InferenceTarget, space_of
 from vsbq.bench.task import Answer, Stopwatch, Task
 
-__all__ = ["BBVI", "BbviSettings", "bbvi"]
+__all__ = ["BbviSettings", "bbvi"]
 
 #: log p - log q counts as no lower than this. A density of zero would else make every parameter NaN; values above it
 #: are left as they are, however wild.
@@ -85,6 +83,7 @@ def bbvi(task: Task, settings: BbviSettings) -> Answer:
         log_evidence=final.value,
         log_evidence_sd=final.sd,
         seconds=watch.seconds,
+        settings=asdict(settings),
         details=_grid_details(ends, grid, best) | counts | {"failed_evaluations": target.failures},
     )
 
@@ -385,13 +384,3 @@ class _Adam:
         size = np.sqrt(self._second / (1 - 0.999**self._step))
         size += 1e-8
         self._theta += self._rates / (1 - 0.9**self._step) * self._first / size
-
-
-BBVI: Mapping[str, Callable[[Task], Answer]] = MappingProxyType(
-    {
-        "bbvi_diagonal": partial(bbvi, settings=BbviSettings(family="diagonal")),
-        "bbvi_full": partial(bbvi, settings=BbviSettings(family="full")),
-        "bbvi_mog5": partial(bbvi, settings=BbviSettings(family="mixture", components=5)),
-        "bbvi_mog50": partial(bbvi, settings=BbviSettings(family="mixture", components=50)),
-    }
-)

@@ -52,6 +52,7 @@ def laplace(task: Task) -> Answer:
         log_evidence=float(log_volume - mode.cost),
         seconds=watch.seconds,
         details={
+            "evaluations": exact.evaluations,
             "optimisation_evaluations": used,
             "hessian_evaluations": exact.evaluations - used,
             "map": space.inverse(mode.u[None])[0].tolist(),
