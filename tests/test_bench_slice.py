@@ -22,6 +22,10 @@ def halves(x):
     return np.logaddexp(np.log(0.25) - 8 * (x[:, 0] + 5) ** 2, np.log(0.75) - 8 * (x[:, 0] - 5) ** 2)
 
 
+def leaps(width, dimension):
+    return width * np.random.default_rng(0).standard_normal((200, dimension))
+
+
 def by_chain(draws, f):
     """Mean and its standard error from chains that know nothing of each other."""
     means = f(draws).mean(axis=0)
@@ -30,7 +34,7 @@ def by_chain(draws, f):
 
 @pytest.mark.parametrize("width", [0.3, 3.0, 30.0])
 def test_moments_of_a_normal_whatever_the_width(rng, width):
-    chains = slice_sample(normal, rng.standard_normal((80, 2)) + MEAN, np.full(2, width), 30, rng)
+    chains = slice_sample(normal, rng.standard_normal((80, 2)) + MEAN, leaps(width, 2), 30, rng)
     assert chains.draws.shape == (30, 80, 2)
     for f, truth in (
         (lambda x: x, MEAN),
@@ -43,13 +47,13 @@ def test_moments_of_a_normal_whatever_the_width(rng, width):
 
 
 def test_wrong_moments_are_seen(rng):
-    chains = slice_sample(normal, rng.standard_normal((80, 2)) + MEAN, np.full(2, 3.0), 30, rng)
+    chains = slice_sample(normal, rng.standard_normal((80, 2)) + MEAN, leaps(3.0, 2), 30, rng)
     estimate, error = by_chain(chains.draws, lambda x: (x - MEAN) ** 2)
     assert np.all(np.abs(estimate - 1.5 * np.diag(COV)) > 4.5 * error)
 
 
 def test_wide_steps_cross_between_modes(rng):
-    chains = slice_sample(halves, np.full((80, 1), -5.0), np.array([24.0]), 60, rng)
+    chains = slice_sample(halves, np.full((80, 1), -5.0), leaps(24.0, 1), 60, rng)
     share, error = by_chain(chains.draws[..., 0], lambda x: (x > 0).astype(float))
     assert abs(share - 0.75) < 4.5 * error
     assert error < 0.05
@@ -62,14 +66,14 @@ def test_calls_are_counted(rng):
         asked.append(len(x))
         return normal(x)
 
-    assert slice_sample(counting, np.zeros((5, 2)), np.ones(2), 20, rng).calls == sum(asked)
+    assert slice_sample(counting, np.zeros((5, 2)), leaps(1.0, 2), 20, rng).calls == sum(asked)
 
 
 def test_edge_of_the_support_is_not_crossed(rng):
     def box(x):
         return np.where(np.abs(x[:, 0]) < 1, 0.0, -np.inf)
 
-    chains = slice_sample(box, np.zeros((20, 1)), np.array([0.5]), 50, rng)
+    chains = slice_sample(box, np.zeros((20, 1)), leaps(0.5, 1), 50, rng)
     assert np.all(np.abs(chains.draws) < 1)
     assert np.abs(chains.draws).max() > 0.95
 

@@ -244,12 +244,15 @@ def weak_prior(
     reach = high - low
     one = np.ones(d)
     shaping = settings.shaping
+    # Where the quadratic mean explains everything the kernel could vanish, and with it all uncertainty. What noise
+    # hides must stay possible.
+    least_output = max(1e-3, 0.25 * float(np.sqrt(np.median(data.observed))))
     prior = GaussianPrior(
         mean=np.append(start.pack(), 0.0),
         sd=np.append(Hyperparameters(1.5 * one, 2.0, 3 * rise + 1.0, 2 * spread, 1.5 * one).pack(), 1.0),
         lower=np.append(
             Hyperparameters(
-                np.log(1e-3 * spread), np.log(1e-3), top - depth, low - reach, np.log(1e-2 * spread)
+                np.log(1e-3 * spread), np.log(least_output), top - depth, low - reach, np.log(1e-2 * spread)
             ).pack(),
             np.log(shaping.least_strength),
         ),

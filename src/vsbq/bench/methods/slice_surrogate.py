@@ -27,6 +27,8 @@ __all__ = ["Chains", "evaluations_of", "slice_sample", "slice_surrogate"]
 
 CHAINS = 40
 START_DEPTH = 2.0  # chains start at evaluations within this contour of the best
+SPREAD = 200  # evaluations between which chains learn to leap
+LEAPS = 2000
 BURN_IN = 0.25  # share of all sweeps, thrown away
 FEWEST_SWEEPS = 400  # kept for each chain
 STEPS_OUT = 30  # most steps outwards, both sides together
@@ -48,7 +50,7 @@ def slice_surrogate(task: Task) -> Answer:
         surrogate, training, fitted = fit_surrogate(training, settings.surrogate, task.rng, Progress(1, False))
     with watch.stage("sampling"):
         sweeps = max(FEWEST_SWEEPS, -(-task.draws // CHAINS))
-        chains = slice_sample(surrogate.mean, _starts(training, task.rng), _widths(training), sweeps, task.rng)
+        chains = slice_sample(surrogate.mean, _starts(training, task.rng), _leaps(training, task.rng), sweeps, task.rng)
     flat = chains.draws.reshape(-1, training.dimension)
     u = flat[task.rng.choice(len(flat), task.draws, replace=len(flat) < task.draws)]
     with np.errstate(over="ignore"):
@@ -89,9 +91,16 @@ def _starts(training: TrainingSet, rng: Generator) -> Float[ndarray, "c d"]:
     return high[spread_rows(high, CHAINS, rng)]
 
 
-def _widths(training: TrainingSet) -> Float[ndarray, " d"]:
+def _leaps(training: TrainingSet, rng: Generator) -> Float[ndarray, "m d"]:
+    """Twice the differences of high evaluations far from each other: as long as the posterior, and along it.
+
+    Thinned, because an optimiser piles its evaluations up at the mode.
+    """
     high = _high(training)
-    return np.maximum(2 * high.std(axis=0), 1e-3 * np.ptp(training.points, axis=0))
+    high = high[spread_rows(high, SPREAD, rng)]
+    first, second = rng.integers(len(high), size=(2, LEAPS))
+    least = 1e-3 * np.ptp(training.points, axis=0) * rng.standard_normal((LEAPS, training.dimension))
+    return 2 * (high[first] - high[second]) + least
 
 
 class Chains(NamedTuple):
@@ -102,21 +111,22 @@ class Chains(NamedTuple):
 
 
 def slice_sample(
-    log_density: LogDensity, starts: Float[ndarray, "c d"], widths: Float[ndarray, " d"], sweeps: int, rng: Generator
+    log_density: LogDensity, starts: Float[ndarray, "c d"], leaps: Float[ndarray, "m d"], sweeps: int, rng: Generator
 ) -> Chains:
     """Slice sampling (Neal 2003, stepping out and shrinkage) of many chains at once; burn-in comes on top of `sweeps`.
 
-    A sweep goes along every axis in turn and then as often along random directions.
+    A sweep goes along every axis in turn and then as often along vectors picked from `leaps`, which also say how far
+    to step at first.
     """
     dimension = starts.shape[1]
+    axes = np.tile(np.diag(leaps.std(axis=0))[:, None], (1, len(starts), 1))
     burn_in = round(sweeps * BURN_IN / (1 - BURN_IN))
     kept = np.empty((sweeps, *starts.shape))
     state = _State(starts, log_density(starts), len(starts))
     for sweep in range(-burn_in, sweeps):
-        random = rng.standard_normal((dimension, len(starts), dimension))
-        axes = np.broadcast_to(np.eye(dimension)[:, None], random.shape)
-        for direction in (*axes, *random):
-            state = _update(log_density, state, direction * widths, rng)
+        picked = leaps[rng.integers(len(leaps), size=(dimension, len(starts)))]
+        for direction in (*axes, *picked):
+            state = _update(log_density, state, direction, rng)
         if sweep >= 0:
             kept[sweep] = state.points
     return Chains(kept, state.calls)
