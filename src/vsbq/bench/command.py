@@ -114,8 +114,8 @@ def _check(kind: str, names: Sequence[str], known: Iterable[str]) -> None:
 
 
 def _lines(options: Namespace) -> list[Line]:
-    found = [options.results / f"{options.suite}.jsonl"] if options.suite else sorted(options.results.glob("*.jsonl"))
-    lines = read_lines(found)
+    suites = [options.suite] if options.suite else list(SUITES)
+    lines = read_lines(options.results / f"{suite}.jsonl" for suite in suites)
     if not lines:
         raise VsbqError(f"There are no lines in {options.results}; `vsbq bench run` makes some.")
     return lines

@@ -8,6 +8,8 @@ from itertools import product
 from types import MappingProxyType
 from typing import NamedTuple
 
+from vsbq.bench.zoo import ZOO
+
 __all__ = ["SUITES", "Block", "Job", "jobs_of"]
 
 OURS = ("vsbq", "vsbq_paper")
@@ -71,6 +73,8 @@ SUITES: Mapping[str, tuple[Block, ...]] = MappingProxyType(
         ),
         # Beyond the paper.
         "further": (Block(problems=("lumpy", "lotka_volterra"), methods=OURS, seeds=5),),
+        # Other kinds of targets: bounded, correlated, heavy-tailed, with several modes, of one and of many parameters.
+        "zoo": (Block(problems=tuple(ZOO), methods=("vsbq",), noise_sds=(0.0, 2.0), seeds=3),),
         # On an otherwise idle machine, one run at a time: what the table of run times is made from.
         "runtime": (
             Block(problems=SYNTHETIC, methods=(*OURS, "laplace"), seeds=3),
