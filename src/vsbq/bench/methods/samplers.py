@@ -1,7 +1,7 @@
 """Samplers of the true density: what one reaches for where evaluations cost nothing.
 
-Both call the density without noise, whatever the noise of the task, and are told so much more than the recycling
-methods that they are no competition for them: they show what the trace's length would have to be multiplied by.
+Both call the density without noise, whatever the noise of the task, many more times than the trace is long; how often
+is in the details of the answer. They are a reference for the recycling methods, not their competitors.
 """
 
 from __future__ import annotations
