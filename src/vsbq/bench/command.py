@@ -84,7 +84,8 @@ def refresh_page(options: Namespace) -> int:
 
     lines = _lines(options)
     text = refresh(options.page.read_text(encoding="utf-8"), lines)
-    write_figures(lines, options.page.parent / "results")
+    if "<!-- begin: figure-" in text:
+        write_figures(lines, options.page.parent / "results")
     options.page.write_text(text, encoding="utf-8")
     return 0
 

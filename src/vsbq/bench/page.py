@@ -18,8 +18,10 @@ import numpy as np
 
 from vsbq.bench import figures
 from vsbq.bench.lines import Line
+from vsbq.bench.overview import OVERVIEWS
 from vsbq.bench.problems import Problem, rosenbrock_gaussian, two_moons
-from vsbq.bench.tables import NOT_RUN, TABLES
+from vsbq.bench.tables import NOT_RUN
+from vsbq.bench.tables import TABLES as DETAILED
 from vsbq.errors import VsbqError
 from vsbq.fit import fit
 
@@ -55,6 +57,8 @@ def _fresh_fit(lines: Sequence[Line], make: Callable[[], Problem]) -> Figure:
 
 
 _PANELS = "Medians with shaded 95 % intervals; dash-dotted lines are the thresholds 1, 0.2 and 1/8."
+
+TABLES = MappingProxyType({**DETAILED, **OVERVIEWS})
 
 PICTURES: Mapping[str, Picture] = MappingProxyType(
     {
