@@ -45,10 +45,9 @@ def zoo(lines: Sequence[Line]) -> str:
     found = {(s.cell.problem, s.cell.noise_sd): s for s in usual(summarise(lines)) if s.cell.method == "vsbq"}
     rows = []
     for problem, label in KINDS.items():
-        levels = sorted(noise for name, noise in found if name == problem)
-        rows += [
-            [label, f"{noise:g}", *_scores(found[problem, noise]), *_runs(found[problem, noise])] for noise in levels
-        ]
+        for noise in sorted(noise for name, noise in found if name == problem):
+            summary = found[problem, noise]
+            rows.append([label, f"{noise:g}", *_scores(summary), _runs(summary)])
     return _markdown(["target", "noise sd", *SCORES, "runs"], rows)
 
 
