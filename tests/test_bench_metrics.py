@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from vsbq.bench.metrics import DRAWS, Scores, delta_lml, floor, gskl, median_interval, mmtv, scores
-from vsbq.bench.problems import PROBLEMS, rosenbrock_gaussian, two_moons
+from vsbq.bench.problems import SYNTHETIC, rosenbrock_gaussian, two_moons
 
 N = 20_000
 
@@ -138,9 +138,9 @@ def test_metrics_refuse_what_they_cannot_compare(metric):
         metric(good, good[:1])
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", SYNTHETIC)
 def test_true_draws_score_at_the_floor(name):
-    problem, rng = PROBLEMS[name](), np.random.default_rng(0)
+    problem, rng = SYNTHETIC[name](), np.random.default_rng(0)
     lowest = floor(problem, N, rng)
     ours = scores(problem, problem.draw(N, rng), problem.log_evidence, rng)
     assert ours.delta_lml == lowest.delta_lml == 0

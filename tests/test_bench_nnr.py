@@ -60,7 +60,7 @@ def task(noise=0.0, draws=4000):
 
 
 def test_normal_and_its_evidence():
-    given = task()
+    given, precision = task(), jax.config.jax_enable_x64
     answer = nnr(given, TINY)
     assert given.target.evaluations == 0
     assert abs(answer.log_evidence - LOG_EVIDENCE) < 0.15
@@ -69,7 +69,7 @@ def test_normal_and_its_evidence():
     assert answer.settings["width"] == 16
     assert answer.details["weight_decay"] in TINY.weight_decays
     assert len(answer.details["epochs"]) == 2
-    assert not jax.config.jax_enable_x64
+    assert jax.config.jax_enable_x64 == precision
 
 
 def test_same_generator_same_answer():

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy.optimize import minimize
 
-from vsbq.bench.problems import PROBLEMS, Problem, two_moons
+from vsbq.bench.problems import SYNTHETIC, Problem, two_moons
 from vsbq.bench.traces import bads_trace, cma_trace
 
 pytest.importorskip("cma")
@@ -32,9 +32,9 @@ def steep_in_a_corner():
     )
 
 
-@pytest.fixture(scope="module", params=PROBLEMS)
+@pytest.fixture(scope="module", params=SYNTHETIC)
 def solved(request):
-    problem = PROBLEMS[request.param]()
+    problem = SYNTHETIC[request.param]()
     return problem, cma_trace(problem, np.random.default_rng(0))
 
 

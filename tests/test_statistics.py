@@ -5,7 +5,7 @@ import pytest
 
 import vsbq
 from vsbq.bench.metrics import DRAWS, floor, scores
-from vsbq.bench.problems import PROBLEMS
+from vsbq.bench.problems import SYNTHETIC
 from vsbq.bench.traces import cma_trace
 from vsbq.bench.zoo import ZOO
 
@@ -48,7 +48,7 @@ EVIDENCE = {
 
 @pytest.mark.parametrize("name", EVIDENCE)
 def test_evidence_and_marginals(name):
-    problem = {**PROBLEMS, **ZOO}[name]()
+    problem = {**SYNTHETIC, **ZOO}[name]()
     fits = list(posteriors(problem))
     elbos = [post.elbo for post in fits]
     assert agree(elbos, problem.log_evidence, EVIDENCE[name])

@@ -1,7 +1,7 @@
 """Targets whose evidence and posterior are known, to measure against.
 
 The formulas are those of the paper's section "Synthetic problems", in the version behind its numbers.
-A problem is data: adding one means adding a function that returns a `Problem` and a line in `PROBLEMS`.
+A problem is data: adding one means adding a function that returns a `Problem` and a line in `SYNTHETIC`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scipy.special import ive
 
 from vsbq._typing import Float, ndarray
 
-__all__ = ["PROBLEMS", "Problem", "rosenbrock_gaussian", "two_moons"]
+__all__ = ["SYNTHETIC", "Problem", "rosenbrock_gaussian", "two_moons"]
 
 LogDensity = Callable[[Float[ndarray, "n d"]], Float[ndarray, " n"]]
 Draw = Callable[[int, Generator], Float[ndarray, "n d"]]
@@ -191,6 +191,6 @@ def _box(low: float, high: float, dimension: int) -> Float[ndarray, "d 2"]:
     return box
 
 
-PROBLEMS: Mapping[str, Callable[[], Problem]] = MappingProxyType(
+SYNTHETIC: Mapping[str, Callable[[], Problem]] = MappingProxyType(
     {"two_moons": two_moons, "rosenbrock_gaussian": rosenbrock_gaussian}
 )

@@ -28,7 +28,7 @@ def _box(low: ndarray, high: ndarray) -> Float[ndarray, "d 2"]:
     return np.column_stack([low, high])
 
 
-def correlated_gaussian(dimension: int = 8, condition: float = 1e4) -> Problem:
+def correlated_gaussian(dimension: int = 8, condition: float = 1e4, name: str = "correlated_gaussian") -> Problem:
     """A normal whose longest axis is √condition times its shortest, in a random orientation (fixed seed)."""
     rng = np.random.default_rng(8)
     rotation = np.linalg.qr(rng.standard_normal((dimension, dimension)))[0]
@@ -45,7 +45,7 @@ def correlated_gaussian(dimension: int = 8, condition: float = 1e4) -> Problem:
         return centre + rng.standard_normal((n, dimension)) @ root.T
 
     return Problem(
-        name="correlated_gaussian",
+        name=name,
         dimension=dimension,
         log_density=log_density,
         bounds=None,
@@ -173,6 +173,6 @@ ZOO: Mapping[str, Callable[[], Problem]] = MappingProxyType(
         "bounded": bounded,
         "half_bounded": half_bounded,
         "single": single,
-        "wide_gaussian": partial(correlated_gaussian, 15, 1e2),
+        "wide_gaussian": partial(correlated_gaussian, 15, 1e2, "wide_gaussian"),
     }
 )
