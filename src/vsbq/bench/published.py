@@ -157,8 +157,8 @@ class Evidence(NamedTuple):
 
 EVIDENCES: Mapping[str, Evidence] = MappingProxyType(
     {
-        "timing": Evidence(-3860.9567, -3860.7487, 0.0019),
-        "multisensory": Evidence(-502.4791, -502.1876, 0.0005),
+        "timing": Evidence(-3860.9567, -3860.7507, 0.0009),
+        "multisensory": Evidence(-502.4791, -502.1864, 0.0006),
     }
 )
 
