@@ -43,10 +43,10 @@ class Block:
     evaluations_per_dimension: tuple[int, ...] = (3000,)
 
     def jobs(self) -> Iterator[Job]:
-        """Yield all jobs, seed by seed."""
-        names = (self.problems, self.noise_sds, self.optimisers, self.evaluations_per_dimension, self.methods)
-        for seed, cell in product(range(self.seeds), product(*names)):
-            yield Job(*cell, seed)
+        """Yield all jobs, seed by seed and method by method, so that neighbours do not wait for the same trace."""
+        traces = (self.problems, self.noise_sds, self.optimisers, self.evaluations_per_dimension)
+        for seed, method, trace in product(range(self.seeds), self.methods, product(*traces)):
+            yield Job(*trace, method, seed)
 
 
 SUITES: Mapping[str, tuple[Block, ...]] = MappingProxyType(
