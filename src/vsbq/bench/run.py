@@ -60,7 +60,8 @@ class Runner:
 
     def _environment(self) -> dict[str, str]:
         threads = str(max(1, (os.cpu_count() or 1) // self.processes))
-        return {**os.environ, "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads, "TQDM_DISABLE": "1"}
+        pools = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NPROC"), threads)
+        return {**os.environ, **pools, "TQDM_DISABLE": "1"}  # NPROC is what XLA goes by
 
 
 def missing_jobs(jobs: Sequence[Job], lines: Path, *, retry_failed: bool = False) -> list[Job]:
