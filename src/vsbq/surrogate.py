@@ -112,7 +112,7 @@ class Surrogate:
         return self.overconfidence**2 * sgpr.predict_variance(self.hyp, self.factors, u)
 
 
-class _Data(NamedTuple):
+class ShapedData(NamedTuple):
     """Arrays of a regression: inference points, values, variances of the noise and of the shaping noise."""
 
     points: Float[ndarray, "n d"]
@@ -121,7 +121,7 @@ class _Data(NamedTuple):
     shaping: Float[ndarray, " n"]
 
     @classmethod
-    def shaped(cls, training: TrainingSet, settings: SparseGP) -> _Data:
+    def shaped(cls, training: TrainingSet, settings: SparseGP) -> ShapedData:
         """Evaluations with σ²_obs (at least the nugget) and σ²_shape (Eqs. 26 and 27)."""
         shape = settings.shaping
         seen = training.level if settings.shape_by_level else training.values
@@ -137,9 +137,9 @@ class _Data(NamedTuple):
         """What the numerics take: points, values, total noise variances."""
         return self.points, self.values, self.noise(log_strength)
 
-    def take(self, rows: Int[ndarray, " k"]) -> _Data:
+    def take(self, rows: Int[ndarray, " k"]) -> ShapedData:
         """Some of the rows."""
-        return _Data(*(column[rows] for column in self))
+        return ShapedData(*(column[rows] for column in self))
 
 
 def fit_surrogate(
@@ -156,7 +156,7 @@ def fit_surrogate(
         white = _learn_exact(training.rotate(whitening(training, rng)), rows, settings, rng)
         first = white if white.evidence > first.evidence + WHITEN_GAIN * len(rows) else first
     training, prior, theta = _smooth(first), first.prior, first.theta
-    data = _Data.shaped(training, settings)
+    data = ShapedData.shaped(training, settings)
     d = training.dimension
     count = settings.inducing_per_dimension * d
     pool = np.sort(rng.permutation(len(training))[: settings.most_candidates])
@@ -226,7 +226,7 @@ def _better_rows(
 
 
 def weak_prior(
-    data: _Data, level: Float[ndarray, " n"], settings: SparseGP, rng: np.random.Generator
+    data: ShapedData, level: Float[ndarray, " n"], settings: SparseGP, rng: np.random.Generator
 ) -> tuple[GaussianPrior, Float[ndarray, " p"]]:
     """Weakly informative priors, limits and a starting point, from a thinned set of the better points.
 
@@ -266,7 +266,7 @@ def weak_prior(
     return prior, np.clip(prior.mean, prior.lower, prior.upper)
 
 
-def _quadratic_start(data: _Data, spread: Float[ndarray, " d"]) -> Hyperparameters:
+def _quadratic_start(data: ShapedData, spread: Float[ndarray, " d"]) -> Hyperparameters:
     """Least squares of the values on (1, x, x²) for the mean; what it leaves is the kernel's output scale."""
     d = len(spread)
     centre = data.points.mean(axis=0)
@@ -290,14 +290,14 @@ class _First(NamedTuple):
     prior: GaussianPrior
     theta: Float[ndarray, " p"]
     evidence: float
-    subset: _Data
+    subset: ShapedData
 
 
 def _learn_exact(
     training: TrainingSet, rows: Int[ndarray, " k"], settings: SparseGP, rng: np.random.Generator
 ) -> _First:
     """Hyperparameters of an exact GP on a subset; evidences of the same rows in two coordinate systems compare."""
-    data = _Data.shaped(training, settings)
+    data = ShapedData.shaped(training, settings)
     prior, start = weak_prior(data, training.level, settings, rng)
     subset = data.take(rows)
     evidence = _objective(exact.evidence_and_gradient, subset)
@@ -320,7 +320,7 @@ def _bound_at(inducing: Float[ndarray, "m d"], workspace: sgpr.Workspace) -> Cal
     return lambda theta, x, y, noise: sgpr.bound_and_gradient(theta, inducing, x, y, noise, workspace)
 
 
-def _objective(gradient: Callable[..., sgpr.Gradient], data: _Data) -> Objective:
+def _objective(gradient: Callable[..., sgpr.Gradient], data: ShapedData) -> Objective:
     """A bound as a function of the hyperparameters and, last, the logarithm of the shaping strength."""
 
     def objective(theta: Float[ndarray, " p"]) -> tuple[float, Float[ndarray, " p"]]:
@@ -333,7 +333,7 @@ def _objective(gradient: Callable[..., sgpr.Gradient], data: _Data) -> Objective
 
 
 def _polish(
-    theta: Float[ndarray, " p"], prior: GaussianPrior, data: _Data, inducing: Int[ndarray, " m"], steps: int
+    theta: Float[ndarray, " p"], prior: GaussianPrior, data: ShapedData, inducing: Int[ndarray, " m"], steps: int
 ) -> Float[ndarray, " p"]:
     """Hyperparameters that maximise the GP-ELBO of all evaluations, from where those of a subset stand."""
     bound = _objective(_bound_at(data.points[inducing], sgpr.Workspace(len(inducing) * len(data.points))), data)
@@ -345,12 +345,12 @@ def _polish(
 class _Learning(NamedTuple):
     """On what the hyperparameters are learnt: some of the evaluations, and with how many inducing points."""
 
-    data: _Data
+    data: ShapedData
     inducing: int
 
 
 def _learning_set(
-    data: _Data, level: Float[ndarray, " n"], settings: SparseGP, count: int, rng: np.random.Generator
+    data: ShapedData, level: Float[ndarray, " n"], settings: SparseGP, count: int, rng: np.random.Generator
 ) -> _Learning:
     """A stratified subset and fewer inducing points, both in proportion to the final number of inducing points."""
     d = data.points.shape[1]

@@ -24,7 +24,7 @@ from vsbq.numerics.families import Family
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.mixture import Mixture, MixtureGradient, entropy, entropy_and_gradient, sample, unbiased_draws
 from vsbq.numerics.optimise import adam
-from vsbq.surrogate import SparseGP, _Data, weak_prior
+from vsbq.surrogate import SparseGP, ShapedData, weak_prior
 from vsbq.trim import TrainingSet, trim_evaluations
 from vsbq.variational import Elbo, SoftBox, starts
 
@@ -115,7 +115,7 @@ def fit_network(training: TrainingSet, shaping: SparseGP, settings: NnrSettings,
         import jax.numpy as jnp
     except ImportError as error:
         raise ImportError("neural network regression needs JAX and optax: pip install 'vsbq[bench]'") from error
-    data = _Data.shaped(training, shaping)
+    data = ShapedData.shaped(training, shaping)
     mean = Hyperparameters.unpack(weak_prior(data, training.level, shaping, rng)[1][:-1])
     start = _initial(mean, settings, rng)
     rows = rng.permutation(len(training))
