@@ -24,7 +24,7 @@ from vsbq.numerics.families import Family
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.mixture import Mixture, MixtureGradient, entropy, entropy_and_gradient, sample, unbiased_draws
 from vsbq.numerics.optimise import adam
-from vsbq.surrogate import SparseGP, ShapedData, weak_prior
+from vsbq.surrogate import ShapedData, SparseGP, weak_prior
 from vsbq.trim import TrainingSet, trim_evaluations
 from vsbq.variational import Elbo, SoftBox, starts
 
