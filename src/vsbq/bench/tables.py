@@ -35,6 +35,7 @@ from vsbq.bench.published import (
     problem_name,
     seconds,
 )
+from vsbq.bench.zoo import ZOO
 
 __all__ = ["TABLES", "Summary", "all_tables", "runs_alone", "stage_seconds", "summarise", "usual", "varied"]
 
@@ -45,7 +46,6 @@ EVIDENCE_ERRORS = EXACT | {name: evidence.corrected_sd for name, evidence in EVI
 SAMPLERS = ("emcee", "dynesty")  # they start from nothing and leave the trace alone
 BEHAVIOUR = ("timing", "multisensory")
 SYNTHETIC = tuple(EXACT)
-FURTHER = ("lumpy", "lotka_volterra")
 
 
 # Summaries
@@ -292,7 +292,8 @@ def surrogate_mcmc(lines: Sequence[Line]) -> str:
 
 def beyond(lines: Sequence[Line]) -> str:
     """Problems of the field that the paper does not have."""
-    return _by_method([s for s in usual(summarise(lines)) if s.cell.problem in FURTHER])
+    known = (*SYNTHETIC, *BEHAVIOUR, *ZOO)
+    return _by_method([s for s in usual(summarise(lines)) if base_name(s.cell.problem) not in known])
 
 
 def by_noise(lines: Sequence[Line], problem: str) -> str:
