@@ -41,7 +41,7 @@ types: $(VENV)/.dev  ## static types
 check: lint types test  ## lint, types and test: what CI runs
 
 .PHONY: bench
-bench: $(VENV)/.bench  ## a small version of the experiments, a quarter of an hour; results in bench-results/
+bench: $(VENV)/.bench  ## a small version of the experiments; results in bench-results/
 	$(BIN)/vsbq bench run --suite small --results bench-results
 	$(BIN)/vsbq bench table --suite small --results bench-results
 

@@ -1,7 +1,7 @@
 """The experiments of the paper on this machine.
 
   vsbq bench list                      what there is
-  vsbq bench run --suite small         a quarter of an hour on two cores
+  vsbq bench run --suite small         the fast methods, two seeds
   vsbq bench run --suite paper         everything; stop it and start it again as you like
   vsbq bench table                     the tables of what has been run
   vsbq bench figures -o pictures/      the figures

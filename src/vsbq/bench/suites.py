@@ -51,7 +51,7 @@ class Block:
 
 SUITES: Mapping[str, tuple[Block, ...]] = MappingProxyType(
     {
-        # A quarter of an hour on two cores: the fast methods.
+        # The fast methods.
         "small": (
             Block(problems=SYNTHETIC, methods=(*OURS, "laplace", "dynesty"), seeds=2),
             Block(problems=("timing",), methods=(*OURS, "laplace"), noise_sds=(3.0,), seeds=2),
