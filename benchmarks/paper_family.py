@@ -20,7 +20,8 @@ from vsbq.numerics.subset import cluster_centres
 from vsbq.progress import Progress
 from vsbq.surrogate import SparseGP, fit_surrogate
 from vsbq.trim import Trim, trim_evaluations
-from vsbq.variational import SoftBox, TrustedRegion, VariationalMixture, elbo, elbo_and_gradient, fit_mixture
+from vsbq.trust import TrustedRegion
+from vsbq.variational import SoftBox, VariationalMixture, elbo, elbo_and_gradient, fit_mixture
 
 COMPONENTS = 50
 
@@ -65,8 +66,9 @@ def main():
     trace = cma_trace(problem, np.random.default_rng([0, 1]))
     training, _ = trim_evaluations(Evaluations(trace.points, trace.log_density), Trim())
     surrogate, training, _ = fit_surrogate(training, SparseGP(whiten=False), rng, Progress(3, False))
-    reference, _, _ = fit_mixture(surrogate, training, VariationalMixture(), rng, Progress(1, False))
-    u, weights = TrustedRegion.around(surrogate, training).weighted_draws(reference, 15_000, rng)
+    region = TrustedRegion.around(surrogate, training)
+    reference, _, _ = fit_mixture(region, training, VariationalMixture(), rng, Progress(1, False))
+    u, weights = region.weighted_draws(reference, 15_000, rng)
     box, first = SoftBox.around(training.points), start(u, rng)
     with (Path(__file__).parent / "results" / "paper_family.jsonl").open("w") as out:
         for gamma in (0.0, 0.1, 0.3, 1.0):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from scipy.cluster.vq import vq
@@ -14,7 +15,7 @@ from vsbq.numerics.linalg import NotPositiveDefinite
 from vsbq.numerics.shaping import contour_depth
 from vsbq.numerics.subset import cluster_centres, spread_rows, stratified_rows
 
-__all__ = ["overconfidence"]
+__all__ = ["Block", "cut_blocks", "held_out_score", "overconfidence"]
 
 BLOCKS = 10
 DEPTH = 6.0  # blocks are cut from the evaluations within this contour of the best
@@ -22,6 +23,13 @@ MOST_ROWS = 6000
 MOST_TESTED = 1000
 
 Regression = tuple[Float[ndarray, "n d"], Float[ndarray, " n"], Float[ndarray, " n"]]
+
+
+class Block(NamedTuple):
+    """Rows that are held out together, and those of them that are predicted."""
+
+    held: Int[ndarray, " h"]
+    tested: Int[ndarray, " t"]
 
 
 def overconfidence(
@@ -36,32 +44,57 @@ def overconfidence(
     An optimiser leaves most of its evaluations at the mode. Hyperparameters that explain those best may promise far
     too much for the gaps between its paths; a block of neighbours that the surrogate has not seen is such a gap.
     """
+    rows = stratified_rows(regression[0], level, MOST_ROWS, rng)
+    points, values, noise = (column[rows] for column in regression)
+    blocks = cut_blocks(points, level[rows], rng)
+    squares = [
+        float(np.mean(residual**2 / (variance + noise[block.tested])))
+        for block, residual, variance in _held_out(hyp, inducing, (points, values, noise), blocks)
+    ]
+    return max(1.0, float(np.sqrt(np.mean(squares)))) if squares else 1.0
+
+
+def held_out_score(
+    hyp: Hyperparameters,
+    inducing: Float[ndarray, "m d"],
+    regression: Regression,
+    blocks: list[Block],
+    noise: Float[ndarray, " n"],
+) -> float:
+    """Mean log predictive density of evaluations in blocks that were held out; −inf where nothing can be said.
+
+    `noise` are the variances with which they are judged, the same for all surrogates that are to be compared.
+    """
+    scores = []
+    for block, residual, variance in _held_out(hyp, inducing, regression, blocks):
+        total = variance + noise[block.tested]
+        scores.append(-0.5 * (np.log(total) + residual**2 / total))
+    return float(np.mean(np.concatenate(scores))) if scores else -np.inf
+
+
+def _held_out(
+    hyp: Hyperparameters, inducing: Float[ndarray, "m d"], regression: Regression, blocks: list[Block]
+) -> Iterator[tuple[Block, Float[ndarray, " t"], Float[ndarray, " t"]]]:
+    """Residuals and variances of the log density in each block, given the evaluations outside it."""
     points, values, noise = regression
-    rows = stratified_rows(points, level, MOST_ROWS, rng)
-    points, values, noise = points[rows], values[rows], noise[rows]
-    squares = []
-    for held, tested in _blocks(points, level[rows], rng):
-        rest = np.setdiff1d(np.arange(len(points)), held, assume_unique=True)
+    for block in blocks:
+        rest = np.setdiff1d(np.arange(len(points)), block.held, assume_unique=True)
         try:
             factors, _ = sgpr.fit_factors(hyp, inducing, points[rest], values[rest], noise[rest])
         except NotPositiveDefinite:
             continue
-        variance = sgpr.predict_variance(hyp, factors, points[tested]) + noise[tested]
-        residual = values[tested] - sgpr.predict_mean(hyp, factors, points[tested])
-        squares.append(float(np.mean(residual**2 / variance)))
-    return max(1.0, float(np.sqrt(np.mean(squares)))) if squares else 1.0
+        tested = points[block.tested]
+        residual = values[block.tested] - sgpr.predict_mean(hyp, factors, tested)
+        yield block, residual, sgpr.predict_variance(hyp, factors, tested)
 
 
-def _blocks(
-    points: Float[ndarray, "n d"], level: Float[ndarray, " n"], rng: np.random.Generator
-) -> Iterator[tuple[Int[ndarray, " h"], Int[ndarray, " t"]]]:
-    """Rows of each cluster of the better evaluations, and a thinned set of them to test on."""
+def cut_blocks(points: Float[ndarray, "n d"], level: Float[ndarray, " n"], rng: np.random.Generator) -> list[Block]:
+    """Clusters of the better evaluations, each with a thinned set to test on; none where there are too few."""
     near = np.flatnonzero(level >= level.max() - contour_depth(DEPTH, points.shape[1]))
     thin = near[spread_rows(points[near], MOST_TESTED, rng)]
     if len(thin) < 5 * BLOCKS:
-        return
+        return []
     centres, label = cluster_centres(points[thin], BLOCKS, rng)
     width = np.where(np.ptp(points[thin], axis=0) > 0, np.ptp(points[thin], axis=0), 1.0)
     belongs = vq(points[near] / width, centres / width)[0]
-    for block in range(len(centres)):
-        yield near[belongs == block], thin[label == block]
+    return [Block(near[belongs == block], thin[label == block]) for block in range(len(centres))]

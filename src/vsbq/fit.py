@@ -1,4 +1,4 @@
-"""The whole algorithm on one page: trim, fit the surrogate, fit the mixture."""
+"""The whole algorithm on one page: trim, fit the surrogate, fit the mixture, refine."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from vsbq.evaluations import Evaluations
 from vsbq.numerics.families import SharedDiagonal
 from vsbq.posterior import History, Posterior, RandomState
 from vsbq.progress import Progress
+from vsbq.refine import Refinement, refine
 from vsbq.surrogate import Shaping, SparseGP, fit_surrogate
 from vsbq.transform import unrotated
 from vsbq.trim import Trim, trim_evaluations
+from vsbq.trust import TrustedRegion
 from vsbq.variational import VariationalMixture, fit_mixture
 
 
@@ -29,6 +31,7 @@ class Settings:
     trim: Trim = field(default_factory=Trim)
     surrogate: SparseGP = field(default_factory=SparseGP)
     variational: VariationalMixture = field(default_factory=VariationalMixture)
+    refinement: Refinement | None = field(default_factory=Refinement)  # None: the mixture is the posterior
 
     @classmethod
     def paper(cls) -> Settings:
@@ -38,7 +41,7 @@ class Settings:
             learning_inducing_per_dimension=None,
             polish_steps=30,
             most_inducing_per_dimension=100,
-            shaping=Shaping(least_strength=1.0, most_strength=1.0),
+            shaping=Shaping(depth=10.0, slope=0.05, least_strength=1.0, most_strength=1.0),
             shape_by_level=False,
             whiten=False,
         )
@@ -49,7 +52,7 @@ class Settings:
             most_components=50,
             adam_steps=3000,
         )
-        return cls(surrogate=everything, variational=diagonal)
+        return cls(surrogate=everything, variational=diagonal, refinement=None)
 
 
 def fit(
@@ -89,23 +92,29 @@ def fit(
         plausible_bounds=plausible_bounds,
         names=names,
     )
-    return _infer(given, settings or Settings(), np.random.default_rng(rng), Progress(3, progress))
+    return _infer(given, settings or Settings(), np.random.default_rng(rng), Progress(4, progress))
 
 
 def _infer(given: Evaluations, settings: Settings, rng: np.random.Generator, progress: Progress) -> Posterior:
-    """The algorithm: trim, fit the surrogate, fit the mixture."""
+    """The algorithm: trim, fit the surrogate, fit the mixture, refine."""
+    refined, refined_fit = None, None
     try:
         with progress.stage("trim"):
             training, trimmed = trim_evaluations(given, settings.trim)
         with progress.stage("surrogate"):
             surrogate, training, surrogate_fit = fit_surrogate(training, settings.surrogate, rng, progress)
         with progress.stage("mixture"):
-            mixture, elbo, variational_fit = fit_mixture(surrogate, training, settings.variational, rng, progress)
+            region = TrustedRegion.around(surrogate, training)
+            mixture, elbo, variational_fit = fit_mixture(region, training, settings.variational, rng, progress)
+        if settings.refinement is not None:
+            with progress.stage("refinement"):
+                refined, refined_fit = refine(mixture, region, settings.refinement, rng, progress)
     finally:
         progress.close()
-    history = History(trimmed, surrogate_fit, variational_fit, progress.seconds, __version__)
+    history = History(trimmed, surrogate_fit, variational_fit, progress.seconds, __version__, refined_fit)
     space, mixture = unrotated(training.space, mixture)
-    return Posterior(given.names, space, mixture, elbo, training.offset, given, surrogate, history)
+    refined = None if refined is None else refined.unrotated(training.space.rotation)
+    return Posterior(given.names, space, mixture, elbo, training.offset, given, surrogate, history, refined)
 
 
 def _evaluations(points: ArrayLike | Evaluations, **options: Any) -> Evaluations:

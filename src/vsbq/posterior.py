@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +15,7 @@ from vsbq.evaluations import Evaluations
 from vsbq.marginal import NODES, Marginal
 from vsbq.numerics import mixture as mix
 from vsbq.numerics.mixture import Mixture
+from vsbq.refine import Evidence, Refined, RefinedFit
 from vsbq.surrogate import Surrogate, SurrogateFit
 from vsbq.transform import InferenceSpace
 from vsbq.trim import Trimmed
@@ -35,6 +36,7 @@ class History(NamedTuple):
     variational: VariationalFit
     seconds: dict[str, float]
     version: str
+    refinement: RefinedFit | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +67,8 @@ class Summary:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """A mixture of Gaussians in inference space, seen in the user's space. Made by `vsbq.fit` or `vsbq.load`."""
+    """A posterior in the user's space: the refined density, or where there is none a mixture of Gaussians in inference
+    space. Made by `vsbq.fit` or `vsbq.load`."""
 
     names: tuple[str, ...]
     space: InferenceSpace
@@ -75,6 +78,8 @@ class Posterior:
     evaluations: Evaluations | None
     surrogate: Surrogate | None
     history: History | None
+    refined: Refined | None = None
+    evidence_estimate: Evidence | None = None  # of a refinement whose draws are not here, as in a compact file
 
     @property
     def dimension(self) -> int:
@@ -100,11 +105,36 @@ class Posterior:
         """Standard deviation of the ELBO under the surrogate's own uncertainty; not its distance to the evidence."""
         return self.elbo_estimate.sd
 
+    @property
+    def log_evidence(self) -> float:
+        """Log evidence of the refined posterior: the surrogate's where it can be trusted; the ELBO without refinement.
+
+        As for `elbo`, it is that of the model only if the log densities hold every constant.
+        """
+        evidence = self._evidence
+        return self.elbo if evidence is None else evidence.value + self.offset
+
+    @property
+    def log_evidence_sd(self) -> float:
+        """What `log_evidence` may be off by: the surrogate's uncertainty, the mass beyond it, and Monte Carlo."""
+        evidence = self._evidence
+        return self.elbo_sd if evidence is None else evidence.sd
+
+    @property
+    def _evidence(self) -> Evidence | None:
+        return self.evidence_estimate if self.refined is None else self.refined.evidence
+
     def sample(self, n: int, rng: RandomState = None) -> Float[ndarray, "n d"]:
-        """n draws of equal weight in random order, one row each, in the user's space."""
+        """n draws of equal weight in random order, one row each, in the user's space.
+
+        They are picked from the draws of the refinement; more than those hold come with repetitions.
+        """
         if n < 0:
             raise ValueError(f"The number of draws is at least 0, not {n}.")
-        return self.space.inverse(mix.sample(self.mixture, int(n), np.random.default_rng(rng)))
+        generator = np.random.default_rng(rng)
+        if self.refined is None:
+            return self.space.inverse(mix.sample(self.mixture, int(n), generator))
+        return self.space.inverse(self.refined.draw(int(n), generator))
 
     def log_pdf(self, x: ArrayLike) -> Any:
         """Log posterior density with respect to the user's parameters; −inf outside the bounds.
@@ -117,9 +147,19 @@ class Posterior:
             raise ValueError(f"Points have {self.dimension} coordinates; got an array of shape {values.shape}.")
         inside = ~self.bounds.outside(points).any(axis=1) & np.isfinite(points).all(axis=1)
         out = np.full(len(points), -np.inf)
-        u = self.space.forward(points[inside])
-        out[inside] = mix.log_pdf(self.mixture, u) - self.space.log_jacobian(u)
+        out[inside] = self._log_pdf(points[inside])
         return float(out[0]) if values.ndim < 2 else out
+
+    def _log_pdf(self, x: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+        """The surrogate's density, normalised, where it can be trusted; the mixture's elsewhere."""
+        u = self.space.forward(x)
+        out = mix.log_pdf(self.mixture, u) - self.space.log_jacobian(u)
+        if self.refined is not None:
+            space = self.refined.region.surrogate.space
+            turned = space.forward(x)
+            known = self.refined.region.believed_mean(turned) - space.log_jacobian(turned)
+            out = np.where(np.isnan(known), out, known - self.refined.evidence.value)
+        return out
 
     def pdf(self, x: ArrayLike) -> Any:
         """Posterior density; see `log_pdf`."""
@@ -135,14 +175,29 @@ class Posterior:
             self.space.scale[[i]],
         )
         sds = np.linalg.norm(self.mixture.trils[:, i], axis=1)
-        return Marginal(self.names[i], one, self.mixture.log_weights, self.mixture.means[:, i], sds)
+        plain = Marginal(self.names[i], one, self.mixture.log_weights, self.mixture.means[:, i], sds)
+        return plain if self.refined is None else plain.corrected(self.refined.points[:, i], *self.refined.both_weights)
 
     def mean(self) -> Float[ndarray, " d"]:
         """Posterior mean of each parameter."""
         return np.array([self.marginal(i).mean() for i in range(self.dimension)])
 
     def cov(self) -> Float[ndarray, "d d"]:
-        """Posterior covariance in the user's space, by Gauss–Hermite quadrature per component."""
+        """Posterior covariance in the user's space."""
+        if self.refined is None:
+            return self._mixture_cov()
+        plain = replace(self, refined=None)
+        centre = plain.mean()
+        x = self.space.inverse(self.refined.points) - centre
+        moved = self.refined.shift(x)
+        products = self.refined.shift(np.einsum("ni,nj->nij", x, x).reshape(len(x), -1)).reshape(len(centre), -1)
+        cov = plain.cov() + products - np.outer(moved, moved)
+        sd = np.array([self.marginal(i).sd() for i in range(self.dimension)])
+        turn = sd / np.sqrt(np.diagonal(cov))
+        return cov * np.outer(turn, turn)
+
+    def _mixture_cov(self) -> Float[ndarray, "d d"]:
+        """Covariance of the mixture, by Gauss–Hermite quadrature per component."""
         centre = self.mean()
         nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
         weights = weights / weights.sum()
@@ -169,12 +224,11 @@ class Posterior:
     def mode(self) -> Float[ndarray, " d"]:
         """The point of highest posterior density in the user's space (inside the region that holds the mass)."""
         u = np.concatenate([self.mixture.means, mix.sample(self.mixture, 4000, np.random.default_rng(0))])
-        density = mix.log_pdf(self.mixture, u) - self.space.log_jacobian(u)
+        density = self._log_pdf(self.space.inverse(u))
         limits = list(zip(u.min(axis=0), u.max(axis=0), strict=True))
 
         def negative(point: Float[ndarray, " d"]) -> float:
-            one = point[None]
-            return float((self.space.log_jacobian(one) - mix.log_pdf(self.mixture, one))[0])
+            return -float(self._log_pdf(self.space.inverse(point[None]))[0])
 
         climbs = [minimize(negative, u[k], method="L-BFGS-B", bounds=limits) for k in np.argsort(-density)[:3]]
         return self.space.inverse(min(climbs, key=lambda found: found.fun).x[None])[0]
@@ -208,5 +262,5 @@ class Posterior:
     def __repr__(self) -> str:
         return (
             f"Posterior of {self.dimension} parameters ({', '.join(self.names)}): "
-            f"ELBO {self.elbo:.3f} ± {self.elbo_sd:.3f}, {len(self.mixture.means)} components"
+            f"log evidence {self.log_evidence:.3f} ± {self.log_evidence_sd:.3f}, ELBO {self.elbo:.3f}"
         )

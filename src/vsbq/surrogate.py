@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vsbq._typing import ArrayLike, Float, Int, ndarray
-from vsbq.calibration import overconfidence
+from vsbq.calibration import Block, cut_blocks, held_out_score, overconfidence
 from vsbq.errors import FitError
 from vsbq.numerics import exact, sgpr
 from vsbq.numerics.inducing import greedy_inducing
@@ -24,8 +24,8 @@ from vsbq.trim import TrainingSet
 
 Regression = tuple[Float[ndarray, "n d"], Float[ndarray, " n"], Float[ndarray, " n"]]
 
-#: Nats of evidence per evaluation of the subset that rotated coordinates have to gain.
-WHITEN_GAIN = 0.1
+#: Nats per held-out evaluation by which other coordinates have to be better than the plain ones.
+COORDINATE_GAIN = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +36,11 @@ class Shaping:
     explain has to count as noise, or the hyperparameters end up where nothing is explained well.
     """
 
-    depth: float = 10.0
+    depth: float = 5.0
     sd_min: float = 1e-3**0.5
     sd_med: float = 1.0
-    slope: float = 0.05
-    least_strength: float = 0.5
+    slope: float = 0.2
+    least_strength: float = 0.1
     most_strength: float = 10.0
 
 
@@ -64,7 +64,9 @@ class SparseGP:
     most_inducing: int = 1500
     most_candidates: int = 50_000  # evaluations among which inducing points are looked for
     shape_by_level: bool = True  # noise shaping by a first smooth prediction, not by the noisy values themselves
-    whiten: bool = True  # try rotated coordinates, keep them if the evaluations are explained better
+    whiten: bool = True  # try turned coordinates too, keep those in which held-out blocks are predicted better
+    trial_points_per_dimension: int = 400
+    trial_inducing_per_dimension: int = 35
 
 
 class Prediction(NamedTuple):
@@ -150,12 +152,7 @@ def fit_surrogate(
     Also returns the training set in the coordinates in which the surrogate works: rotated where that explains the
     evaluations better.
     """
-    rows = stratified_rows(training.points, training.level, settings.exact_points, rng)
-    first = _learn_exact(training, rows, settings, rng)
-    if settings.whiten and training.dimension > 1:
-        white = _learn_exact(training.rotate(whitening(training, rng)), rows, settings, rng)
-        first = white if white.evidence > first.evidence + WHITEN_GAIN * len(rows) else first
-    training, prior, theta = _smooth(first), first.prior, first.theta
+    training, prior, theta = _first_hyperparameters(training, settings, rng, progress)
     data = ShapedData.shaped(training, settings)
     d = training.dimension
     count = settings.inducing_per_dimension * d
@@ -283,36 +280,91 @@ def _quadratic_start(data: ShapedData, spread: Float[ndarray, " d"]) -> Hyperpar
     return Hyperparameters(np.log(spread), np.log(rise), mean_top, centre + spread * shift, np.log(widths * spread))
 
 
-class _First(NamedTuple):
-    """Hyperparameters of an exact GP on a subset, and what they were learnt from."""
+def _first_hyperparameters(
+    training: TrainingSet, settings: SparseGP, rng: np.random.Generator, progress: Progress
+) -> tuple[TrainingSet, GaussianPrior, Float[ndarray, " p"]]:
+    """Hyperparameters to start with, and the training set in the coordinates in which held-out blocks are predicted
+    best, with levels where its values are noisy."""
+    rows = stratified_rows(training.points, training.level, settings.exact_points, rng)
+    plain = _learn_exact(training, rows, settings, rng)
+    if not settings.whiten or training.dimension == 1:
+        return plain.training, plain.prior, plain.theta
+    contest = _Contest.on(plain, settings, rng)
+    best = contest.enter(plain, progress)
+    turned = best.training.rotate(whitening(best.training, rng))
+    other = contest.enter(_learn_exact(turned, rows, settings, rng), progress)
+    best = other if other.score > best.score + COORDINATE_GAIN else best
+    return best.training, best.prior, best.theta
+
+
+class _Try(NamedTuple):
+    """Hyperparameters in some coordinates, the training set with its levels, and how well blocks were predicted."""
 
     training: TrainingSet
     prior: GaussianPrior
     theta: Float[ndarray, " p"]
-    evidence: float
-    subset: ShapedData
+    score: float
 
 
-def _learn_exact(
-    training: TrainingSet, rows: Int[ndarray, " k"], settings: SparseGP, rng: np.random.Generator
-) -> _First:
-    """Hyperparameters of an exact GP on a subset; evidences of the same rows in two coordinate systems compare."""
+def _learn_exact(training: TrainingSet, rows: Int[ndarray, " k"], settings: SparseGP, rng: np.random.Generator) -> _Try:
+    """Hyperparameters of an exact GP on a subset, whose predictions are the levels of noisy values."""
     data = ShapedData.shaped(training, settings)
     prior, start = weak_prior(data, training.level, settings, rng)
     subset = data.take(rows)
     evidence = _objective(exact.evidence_and_gradient, subset)
     found = maximise_with_prior(evidence, start, prior, steps=100, tolerance=1e-2)
     logger.info("exact GP on %d points: %d steps, evidence %.1f", len(subset.points), found.steps, found.value)
-    return _First(training, prior, found.argument, found.value, subset)
+    if (training.noise_sd > 0).any():
+        hyp = Hyperparameters.unpack(found.argument[:-1])
+        factors = exact.fit_factors(hyp, *subset.regression(found.argument[-1]))
+        training = training.smoothed(*exact.predict(hyp, factors, training.points))
+    return _Try(training, prior, found.argument, -np.inf)
 
 
-def _smooth(first: _First) -> TrainingSet:
-    """The training set with levels predicted by the exact GP, where its values are noisy."""
-    if not (first.training.noise_sd > 0).any():
-        return first.training
-    hyp = Hyperparameters.unpack(first.theta[:-1])
-    factors = exact.fit_factors(hyp, *first.subset.regression(first.theta[-1]))
-    return first.training.smoothed(*exact.predict(hyp, factors, first.training.points))
+class _Contest(NamedTuple):
+    """The same evaluations in blocks, on which surrogates in different coordinates are compared."""
+
+    settings: SparseGP
+    rows: Int[ndarray, " k"]
+    blocks: list[Block]
+    noise: Float[ndarray, " k"]
+
+    @classmethod
+    def on(cls, plain: _Try, settings: SparseGP, rng: np.random.Generator) -> _Contest:
+        """Choose the evaluations and cut the blocks in plain coordinates."""
+        training = plain.training
+        data = ShapedData.shaped(training, settings)
+        size = settings.trial_points_per_dimension * training.dimension
+        rows = stratified_rows(data.points, training.level, size, rng)
+        blocks = cut_blocks(data.points[rows], training.level[rows], rng)
+        return cls(settings, rows, blocks, data.noise(0.0)[rows])
+
+    def enter(self, first: _Try, progress: Progress) -> _Try:
+        """A small sparse GP goes on from the first hyperparameters and predicts the blocks."""
+        training, prior = first.training, first.prior
+        data = ShapedData.shaped(training, self.settings)
+        some = data.take(self.rows)
+        count = min(self.settings.trial_inducing_per_dimension * training.dimension, len(self.rows))
+        start = _not_too_long(first.theta, prior)
+        theta = _learn_sparse(_Learning(some, count), prior, start, self.settings, progress)[0]
+        hyp = Hyperparameters.unpack(theta[:-1])
+        inducing = some.points[greedy_inducing(hyp, some.points, some.noise(theta[-1]), count)]
+        score = held_out_score(hyp, inducing, some.regression(theta[-1]), self.blocks, self.noise)
+        logger.info("held-out blocks: log score %.3f", score)
+        if (training.noise_sd > 0).any():
+            factors, _ = sgpr.fit_factors(hyp, inducing, *data.regression(theta[-1]))
+            mean = sgpr.predict_mean(hyp, factors, training.points)
+            training = training.smoothed(mean, sgpr.predict_variance(hyp, factors, training.points))
+        return _Try(training, prior, theta, score)
+
+
+def _not_too_long(theta: Float[ndarray, " p"], prior: GaussianPrior) -> Float[ndarray, " p"]:
+    """Hyperparameters with length scales at most a standard deviation above their prior's mean: from far above there is
+    no way back, because the slope of the bound vanishes there."""
+    d = len(Hyperparameters.unpack(theta[:-1]).log_scales)
+    theta = theta.copy()
+    theta[:d] = np.minimum(theta[:d], prior.mean[:d] + prior.sd[:d])
+    return theta
 
 
 def _bound_at(inducing: Float[ndarray, "m d"], workspace: sgpr.Workspace) -> Callable[..., sgpr.Gradient]:

@@ -56,9 +56,13 @@ class TrainingSet:
         )
 
     def smoothed(self, mean: Float[ndarray, " n"], variance: Float[ndarray, " n"]) -> TrainingSet:
-        """The same evaluations with levels that combine each value with a prediction of it."""
+        """The same evaluations with levels from a prediction of each value.
+
+        The value itself has a say only where the prediction is less certain than it: points would otherwise seem high
+        because of their own noise, and everything that prefers high points would prefer lucky ones.
+        """
         noise = self.noise_sd**2
-        share = noise / np.maximum(noise + variance, 1e-300)
+        share = noise / np.maximum(noise + np.maximum(variance - noise, 0.0), 1e-300)
         return replace(self, level=np.where(noise > 0, share * mean + (1 - share) * self.values, self.values))
 
     def __len__(self) -> int:

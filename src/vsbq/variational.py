@@ -8,17 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vsbq._typing import Bool, Float, ndarray
+from vsbq._typing import Float, ndarray
 from vsbq.numerics import quadrature
-from vsbq.numerics.em import effective_size, truncated_weights, weighted_em
+from vsbq.numerics.em import effective_size, weighted_em
 from vsbq.numerics.families import Family, FullCovariance, SharedDiagonal, log_softmax
 from vsbq.numerics.mixture import (
     Mixture,
     MixtureGradient,
     entropy,
     entropy_and_gradient,
-    log_pdf,
-    sample,
     standard_draws,
     unbiased_draws,
 )
@@ -28,9 +26,7 @@ from vsbq.numerics.subset import cluster_centres
 from vsbq.progress import Progress, logger
 from vsbq.surrogate import Surrogate
 from vsbq.trim import TrainingSet
-
-#: Share of its mass that a higher ELBO may move to where the surrogate cannot be trusted.
-MOST_LEAK = 0.01
+from vsbq.trust import TrustedRegion
 
 #: τ of the soft bounds (Supplement C.1).
 SOFTNESS = 0.01
@@ -123,15 +119,15 @@ def elbo_and_gradient(
 
 
 def fit_mixture(
-    surrogate: Surrogate,
+    region: TrustedRegion,
     training: TrainingSet,
     settings: VariationalMixture,
     rng: np.random.Generator,
     progress: Progress,
 ) -> tuple[Mixture, Elbo, VariationalFit]:
     """Both starts for a while, the better one to the end; the ELBO from fresh draws."""
+    surrogate = region.surrogate
     box = SoftBox.around(training.points)
-    region = TrustedRegion.around(surrogate, training)
     tried: list[_Tried] = []
     for name, start in starts(training, settings, rng).items():
         progress.say(f"mixture: start {name}")
@@ -194,55 +190,6 @@ def _adapt(mixture: Mixture, settings: VariationalMixture, region: TrustedRegion
             "%d draws: %d components, effective size %.3f", draws, len(mixture.means), effective_size(weights) / len(u)
         )
     return mixture
-
-
-class TrustedRegion(NamedTuple):
-    """Where the surrogate is believed: in the training points' box, where it is not merely guessing, and where it does
-    not claim more than any evaluation has shown."""
-
-    surrogate: Surrogate
-    box: SoftBox
-    most_variance: float
-    most_mean: float
-
-    @classmethod
-    def around(cls, surrogate: Surrogate, training: TrainingSet) -> TrustedRegion:
-        """Up to a standard deviation of half a nat plus thrice the usual one near the top, and as far above the top."""
-        near = np.argsort(-training.level, kind="stable")[: max(100, len(training) // 20)]
-        usual = np.sqrt(np.quantile(surrogate.variance(training.points[near[:: max(1, len(near) // 500)]]), 0.9))
-        slack = float(0.5 + 3.0 * usual)
-        return cls(surrogate, SoftBox.around(training.points), slack**2, float(training.level.max()) + slack)
-
-    def grows_outside(self, before: Mixture, after: Mixture, rng: np.random.Generator) -> bool:
-        """Whether a mixture has moved a share of its mass outside."""
-        return self.share_outside(after, rng) > self.share_outside(before, rng) + MOST_LEAK
-
-    def share_outside(self, mixture: Mixture, rng: np.random.Generator) -> float:
-        """Share of a mixture's mass outside, from 4000 draws."""
-        u = sample(mixture, 4000, rng)
-        believed = self._in_box(u) & (self.surrogate.mean(u) <= self.most_mean)
-        believed[believed] = self.surrogate.variance(u[believed]) <= self.most_variance
-        return 1.0 - float(np.mean(believed))
-
-    def weighted_draws(
-        self, mixture: Mixture, draws: int, rng: np.random.Generator
-    ) -> tuple[Float[ndarray, "n d"], Float[ndarray, " n"]]:
-        """Draws of a mixture inside, with their importance weights towards the surrogate."""
-        u = sample(mixture, draws, rng)
-        u = u[self._in_box(u)]
-        mean = self.surrogate.mean(u)
-        u, mean = u[mean <= self.most_mean], mean[mean <= self.most_mean]
-        if len(u) < 2:
-            return u, np.full(len(u), 1.0)
-        weights = truncated_weights(mean - log_pdf(mixture, u))
-        # Variances are dear: look at a thousand of the weightiest draws before asking for all of them.
-        if np.mean(self.surrogate.variance(u[rng.choice(len(u), 1000, p=weights)]) > self.most_variance) < 0.01:
-            return u, weights
-        known = self.surrogate.variance(u) <= self.most_variance
-        return u[known], weights[known] / weights[known].sum()
-
-    def _in_box(self, u: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
-        return np.asarray(((u >= self.box.lower) & (u <= self.box.upper)).all(axis=1))
 
 
 def _one_normal(mixture: Mixture) -> Mixture:

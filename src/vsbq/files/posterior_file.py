@@ -14,12 +14,17 @@ K components, M inducing points and N evaluations the arrays are:
     surrogate_hyperparameters (3D+2)   log length scales, log output scale, top, centre and log widths of the mean
     surrogate_inducing (M, D), surrogate_weights (M), surrogate_chol_kernel, surrogate_chol_v (M(M+1)/2)
     surrogate_rotation (D, D)          if there is one, the surrogate's coordinates are rotation · u
+    refined_points (R, D), refined_weights (R), refined_mixture_weights (R)
+                                       draws in u that represent the refined posterior with the first weights and the
+                                       mixture with the second; both sum to one
+    region_lower, region_upper (D)     box of the surrogate's coordinates in which it is trusted
     evaluations_points (N, D), evaluations_log_density (N), evaluations_sd (N)
     evaluations_plausible_lower, evaluations_plausible_upper (D)
 
-A compact file has no `surrogate_` and no `evaluations_` arrays; `evaluations_sd` and the plausible bounds are there
-only if they were given. The header holds `format`, `format_version`, `vsbq_version`, `names`, `components` (K),
-`offset` (added to `elbo.value` it is the evidence lower bound), `elbo`, `surrogate`, `evaluations`, `history` and
+A compact file has only the `space_` and `mixture_` arrays: its posterior is the mixture, with the refined evidence.
+`evaluations_sd` and the plausible bounds are there only if they were given. The header holds `format`,
+`format_version`, `vsbq_version`, `names`, `components` (K), `offset` (added to `elbo.value` it is the evidence lower
+bound, to `evidence.value` the log evidence), `elbo`, `surrogate`, `evaluations`, `history`, `evidence`, `refined` and
 `checksum`: the SHA-256 of `json.dumps(header without checksum, sort_keys=True)` followed by the bytes of the arrays in
 the order of their names. It finds damage; it is no signature. Draws with NumPy alone:
 
@@ -59,8 +64,10 @@ from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.mixture import Mixture
 from vsbq.numerics.sgpr import Factors
 from vsbq.posterior import History, Posterior
+from vsbq.refine import Evidence, Refined
 from vsbq.surrogate import Surrogate
 from vsbq.transform import InferenceSpace
+from vsbq.trust import TrustedRegion
 from vsbq.variational import Elbo
 
 __all__ = ["PosteriorFileError", "load", "save"]
@@ -81,6 +88,12 @@ class _SurrogateHeader(NamedTuple):
     overconfidence: float = 1.0
 
 
+class _RefinedHeader(NamedTuple):
+    rows: int
+    most_variance: float
+    most_mean: float
+
+
 class _EvaluationsHeader(NamedTuple):
     rows: int
     noisy: bool
@@ -99,12 +112,15 @@ class _Header(NamedTuple):
     surrogate: _SurrogateHeader | None
     evaluations: _EvaluationsHeader | None
     history: History | None
+    evidence: Evidence | None = None
+    refined: _RefinedHeader | None = None
 
 
 def save(posterior: Posterior, path: str | os.PathLike[str], *, compact: bool = False, overwrite: bool = False) -> Path:
     """Write a posterior to one npz file and return its path, with ".npz" added if it had no suffix.
 
-    `compact` leaves out the surrogate and the evaluations. The file appears under its name only when it is complete.
+    `compact` leaves out the surrogate, the evaluations and the refined draws: what is loaded from it is the mixture,
+    with the refined evidence. The file appears under its name only when it is complete.
     """
     target = _with_suffix(Path(path))
     if target.exists() and not overwrite:
@@ -160,9 +176,13 @@ def _take_apart(posterior: Posterior, compact: bool) -> tuple[_Header, Arrays]:
         "mixture_means": mixture.means,
         "mixture_trils": _pack_lower(mixture.trils),
     }
-    surrogate = evaluations = None
+    surrogate = evaluations = refined = None
     if not compact and posterior.surrogate is not None:
         surrogate, more = _take_apart_surrogate(posterior.surrogate, posterior)
+        arrays |= more
+    if not compact and posterior.refined is not None:
+        refined, more = _take_apart_refined(posterior.refined)
+        _require(posterior.refined.region.surrogate is posterior.surrogate, "it was refined on another surrogate")
         arrays |= more
     if not compact and posterior.evaluations is not None:
         evaluations, more = _take_apart_evaluations(posterior.evaluations, posterior)
@@ -178,6 +198,8 @@ def _take_apart(posterior: Posterior, compact: bool) -> tuple[_Header, Arrays]:
         surrogate=surrogate,
         evaluations=evaluations,
         history=posterior.history,
+        evidence=posterior.evidence_estimate if posterior.refined is None else posterior.refined.evidence,
+        refined=refined,
     )
     return header, {name: np.ascontiguousarray(array, dtype="<f8") for name, array in arrays.items()}
 
@@ -191,6 +213,7 @@ def _put_together(header: _Header, arrays: Arrays) -> Posterior:
     space = InferenceSpace(bounds, a["space_edge"], a["space_centre"], a["space_scale"])
     trils = _unpack_lower(a["mixture_trils"], len(names))
     _require((np.einsum("kii->ki", trils) > 0).all(), "a component of the mixture has no positive scale")
+    surrogate = _put_together_surrogate(header, arrays, space)
     return Posterior(
         names=names,
         space=space,
@@ -198,8 +221,10 @@ def _put_together(header: _Header, arrays: Arrays) -> Posterior:
         elbo_estimate=header.elbo,
         offset=header.offset,
         evaluations=_put_together_evaluations(header, arrays, bounds),
-        surrogate=_put_together_surrogate(header, arrays, space),
+        surrogate=surrogate,
         history=header.history,
+        refined=_put_together_refined(header, arrays, surrogate),
+        evidence_estimate=header.evidence if header.refined is None else None,
     )
 
 
@@ -241,6 +266,36 @@ def _put_together_surrogate(header: _Header, arrays: Arrays, space: InferenceSpa
     _require(positive, "a Cholesky factor of the surrogate has no positive diagonal")
     _require(doubt >= 1, "the overconfidence of the surrogate is below 1")
     return Surrogate(space, Hyperparameters.unpack(arrays["surrogate_hyperparameters"]), factors, offset, doubt)
+
+
+def _take_apart_refined(refined: Refined) -> tuple[_RefinedHeader, Arrays]:
+    region = refined.region
+    arrays = {
+        "refined_points": refined.points,
+        "refined_weights": refined.weights,
+        "refined_mixture_weights": refined.mixture_weights,
+        "region_lower": region.lower,
+        "region_upper": region.upper,
+    }
+    return _RefinedHeader(len(refined.points), region.most_variance, region.most_mean), arrays
+
+
+def _put_together_refined(header: _Header, arrays: Arrays, surrogate: Surrogate | None) -> Refined | None:
+    if header.refined is None:
+        return None
+    if surrogate is None or header.evidence is None:
+        raise Broken("it has refined draws without their surrogate or their evidence. Take another copy, or fit again.")
+    region = TrustedRegion(
+        surrogate,
+        arrays["region_lower"],
+        arrays["region_upper"],
+        header.refined.most_variance,
+        header.refined.most_mean,
+    )
+    weights, to_mixture = arrays["refined_weights"], arrays["refined_mixture_weights"]
+    for each in (weights, to_mixture):
+        _require((each >= 0).all() and abs(each.sum() - 1) < 1e-6, "the weights of the refined draws don't sum to one")
+    return Refined(arrays["refined_points"], weights, to_mixture, header.evidence, region)
 
 
 def _take_apart_evaluations(evaluations: Evaluations, posterior: Posterior) -> tuple[_EvaluationsHeader, Arrays]:
@@ -293,9 +348,11 @@ def _check_numbers(header: _Header, arrays: Arrays) -> None:
     for name, array in arrays.items():
         fine = ~np.isnan(array) if name in may_be_infinite else np.isfinite(array)
         _require(fine.all(), f"'{name}' holds NaN or infinity")
-    scalars = [header.offset, *header.elbo, *([] if header.surrogate is None else header.surrogate)]
-    _require(np.isfinite(scalars).all(), "the ELBO, an offset or the jitter is not finite")
+    parts = (header.elbo, header.surrogate, header.evidence, header.refined)
+    scalars = [header.offset, *(number for part in parts if part is not None for number in part)]
+    _require(np.isfinite(scalars).all(), "the ELBO, the evidence, an offset or the jitter is not finite")
     _require(header.elbo.sd >= 0, "the sd of the ELBO is negative")
+    _require(header.evidence is None or min(header.evidence[1:]) >= 0, "an error of the evidence is negative")
     _require((arrays["space_lower"] < arrays["space_upper"]).all(), "a lower bound is not below its upper bound")
     _require((arrays["space_edge"] >= 0).all(), "'space_edge' is negative")
     _require((arrays["space_scale"] > 0).all(), "'space_scale' is not positive")
@@ -318,6 +375,10 @@ def _shapes(header: _Header) -> dict[str, tuple[int, ...]]:
         shapes |= {f"surrogate_{name}": (m * (m + 1) // 2,) for name in ("chol_kernel", "chol_v")}
         if header.surrogate.rotated:
             shapes["surrogate_rotation"] = (d, d)
+    if header.refined is not None:
+        r = header.refined.rows
+        shapes |= {"refined_points": (r, d), "refined_weights": (r,), "refined_mixture_weights": (r,)}
+        shapes |= {"region_lower": (d,), "region_upper": (d,)}
     if header.evaluations is not None:
         n = header.evaluations.rows
         shapes |= {"evaluations_points": (n, d), "evaluations_log_density": (n,)}

@@ -27,13 +27,16 @@ def recycle(task: Task, settings: Settings) -> Answer:
     seconds = {**post.history.seconds, "total": perf_counter() - start}
     return Answer(
         draws=post.sample(task.draws, task.rng),
-        log_evidence=post.elbo,
-        log_evidence_sd=post.elbo_sd,
+        log_evidence=post.log_evidence,
+        log_evidence_sd=post.log_evidence_sd,
         seconds=seconds,
         settings=asdict(settings),
         details={
             "kept": post.history.trimmed.kept,
             "inducing": post.history.surrogate.inducing,
             "components": post.history.variational.components,
+            "elbo": post.elbo,
+            "elbo_sd": post.elbo_sd,
+            "refinement": None if post.history.refinement is None else post.history.refinement._asdict(),
         },
     )

@@ -1,0 +1,270 @@
+"""Step 4: evidence and draws of the surrogate itself, with the mixture as proposal.
+
+The mixture is what costs accuracy where the surrogate is good. Where the surrogate can be trusted, the refined density
+is the surrogate's, normalised; elsewhere it stays the mixture's, so that the tails beyond the outermost evaluations
+keep the little mass that the mixture gives them and nothing can leak there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from vsbq._typing import Float, ndarray
+from vsbq.numerics import sgpr
+from vsbq.numerics.em import effective_size
+from vsbq.numerics.mixture import Mixture, log_pdf, sample
+from vsbq.progress import Progress, logger
+from vsbq.surrogate import Surrogate
+from vsbq.trust import TrustedRegion
+
+#: A Pareto shape that says: not even the first moment exists.
+HOPELESS = 99.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refinement:
+    """Importance weights from the mixture to the surrogate; sequential Monte Carlo where they are not good enough."""
+
+    draws: int = 40_000
+    wide_share: float = 0.1  # of the draws come from components that are wider by `wide_factor`
+    wide_factor: float = 1.5
+    worst_shape: float = 0.7  # Pareto shape of the weights above which they are not used,
+    good_share: float = 0.9  # unless this share of the draws is effective and none of them weighs more than
+    most_weight: float = 0.002
+    least_share: float = 0.05
+    particles: int = 8000
+    moves: int = 5  # Metropolis steps at every temperature
+    uncertainty_draws: int = 1000
+
+
+class RefinedFit(NamedTuple):
+    """How the refinement went, for the report."""
+
+    method: str  # "importance", "sequential" or "none"
+    pareto_shape: float
+    effective_share: float  # of the draws
+    share_outside: float  # of the mixture's mass where the surrogate is not trusted
+    steps: int  # temperatures of the sequential Monte Carlo
+
+
+class Evidence(NamedTuple):
+    """Log evidence relative to the offset, and what it may be off by: by the surrogate's uncertainty, by mass outside
+    the trusted region and by Monte Carlo."""
+
+    value: float
+    surrogate_sd: float
+    outside: float
+    monte_carlo_error: float
+
+    @property
+    def sd(self) -> float:
+        """All of it together."""
+        return float(np.sqrt(self.surrogate_sd**2 + self.outside**2 + self.monte_carlo_error**2))
+
+
+@dataclass(frozen=True, eq=False)
+class Refined:
+    """Weighted draws of the refined density, in the coordinates of the mixture.
+
+    `weights` and `mixture_weights` sum to one: the same draws represent the refined density with the first, the mixture
+    with the second. What is known of the mixture exactly then needs only their difference.
+    """
+
+    points: Float[ndarray, "n d"]
+    weights: Float[ndarray, " n"]
+    mixture_weights: Float[ndarray, " n"]
+    evidence: Evidence
+    region: TrustedRegion
+
+    @property
+    def both_weights(self) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
+        """Weights towards the refined density and towards the mixture."""
+        return self.weights, self.mixture_weights
+
+    def unrotated(self, rotation: Float[ndarray, "d d"] | None) -> Refined:
+        """The same draws in the coordinates before a rotation."""
+        return self if rotation is None else replace(self, points=np.linalg.solve(rotation, self.points.T).T)
+
+    def shift(self, values: Float[ndarray, "n f"]) -> Float[ndarray, " f"]:
+        """Expectations of functions of the draws, minus those under the mixture."""
+        return np.asarray((self.weights - self.mixture_weights) @ values)
+
+    def draw(self, n: int, rng: np.random.Generator) -> Float[ndarray, "n d"]:
+        """n draws of equal weight in random order; a draw comes twice only if it weighs more than 1/n."""
+        edges = np.cumsum(self.weights)
+        order = rng.permutation(len(edges))
+        edges = np.cumsum(self.weights[order]) / edges[-1]
+        rows = np.searchsorted(edges, (np.arange(n) + rng.uniform()) / n, side="right")
+        return self.points[rng.permutation(order[np.minimum(rows, len(order) - 1)])]
+
+
+def refine(
+    mixture: Mixture, region: TrustedRegion, settings: Refinement, rng: np.random.Generator, progress: Progress
+) -> tuple[Refined | None, RefinedFit]:
+    """Weighted draws and the evidence of the refined density, in the surrogate's coordinates; None where no draw of
+    the mixture is trusted."""
+    proposal = _widened(mixture, settings)
+    u = sample(proposal, settings.draws, rng)
+    log_proposal = log_pdf(proposal, u)
+    mean = region.believed_mean(u)
+    inside = np.isfinite(mean)
+    to_mixture = np.exp(log_pdf(mixture, u) - log_proposal)
+    to_mixture /= to_mixture.sum()
+    outside = float(to_mixture[~inside].sum())
+    weights = np.where(inside, 0.0, to_mixture)
+    if inside.sum() < 2:
+        logger.info("refinement: no draw of the mixture is where the surrogate can be trusted")
+        return None, RefinedFit("none", HOPELESS, 0.0, outside, 0)
+    log_weights = mean[inside] - log_proposal[inside]
+    value = float(logsumexp(log_weights) - np.log(len(u)))
+    smooth, shape = _pareto_smoothed(log_weights)
+    share = effective_size(smooth) / len(smooth)
+    even = share >= settings.good_share and smooth.max() <= settings.most_weight
+    if even or (shape <= settings.worst_shape and share >= settings.least_share):
+        weights[inside] = (1 - outside) * smooth
+        fit = RefinedFit("importance", shape, share, outside, 0)
+        error = np.sqrt((1.0 / share - 1.0) / len(smooth))
+    else:
+        progress.say("refinement: sequential Monte Carlo")
+        start = _Particles(u[inside], log_proposal[inside], mean[inside])
+        start = start.take(rng.permutation(len(start.points))[: settings.particles])
+        end = _sequential(start, proposal, region, settings, rng)
+        value, error = end.log_ratio + float(np.log(np.mean(inside))), end.error
+        u = np.concatenate([u, end.particles.points])
+        weights = np.append(weights, np.full(len(end.particles.points), (1 - outside) / len(end.particles.points)))
+        to_mixture = np.append(to_mixture, np.zeros(len(end.particles.points)))
+        fit = RefinedFit("sequential", shape, share, outside, end.steps)
+    logger.info("refined by %s: shape %.2f, effective share %.3f, outside %.4f", *fit[:4])
+    # The surrogate's evidence inside, divided by the mixture's share there, is that of the whole.
+    beyond = -float(np.log1p(-outside))
+    sd = _surrogate_sd(region.surrogate, u, weights, settings, rng)
+    return Refined(u, weights, to_mixture, Evidence(value + beyond, sd, beyond, float(error)), region), fit
+
+
+def _widened(mixture: Mixture, settings: Refinement) -> Mixture:
+    """A mixture with a share of wider components: with them no tail of the surrogate outweighs all draws."""
+    share = settings.wide_share
+    return Mixture(
+        np.concatenate([mixture.log_weights + np.log1p(-share), mixture.log_weights + np.log(share)]),
+        np.concatenate([mixture.means, mixture.means]),
+        np.concatenate([mixture.trils, settings.wide_factor * mixture.trils]),
+    )
+
+
+def _pareto_smoothed(log_weights: Float[ndarray, " n"]) -> tuple[Float[ndarray, " n"], float]:
+    """Pareto-smoothed importance weights that sum to one, and the shape of their tail (Vehtari et al. 2024)."""
+    from arviz_stats.base import array_stats  # type: ignore[attr-defined]
+
+    if np.ptp(log_weights) < 1e-9:
+        return np.full(len(log_weights), 1.0 / len(log_weights)), 0.0
+    # It asks for log likelihoods of data to be left out, and negates them.
+    smooth, shape = array_stats.psislw(-log_weights)  # type: ignore[no-untyped-call]
+    weights = np.exp(smooth - logsumexp(smooth))
+    return weights, float(shape) if np.isfinite(shape) else HOPELESS
+
+
+def _surrogate_sd(
+    surrogate: Surrogate,
+    points: Float[ndarray, "n d"],
+    weights: Float[ndarray, " n"],
+    settings: Refinement,
+    rng: np.random.Generator,
+) -> float:
+    """Standard deviation of the log evidence under the surrogate: ∫∫ p(u) p(u') cov(f(u), f(u')), to first order."""
+    rows = rng.choice(len(points), (2, settings.uncertainty_draws), p=weights / weights.sum())
+    covariance = sgpr.predict_covariance(surrogate.hyp, surrogate.factors, points[rows[0]], points[rows[1]])
+    return surrogate.overconfidence * float(np.sqrt(max(covariance.mean(), 0.0)))
+
+
+# Sequential Monte Carlo
+
+
+class _Particles(NamedTuple):
+    """Points inside the trusted region, with the log densities of the proposal and of the surrogate."""
+
+    points: Float[ndarray, "n d"]
+    log_proposal: Float[ndarray, " n"]
+    log_target: Float[ndarray, " n"]
+
+    def take(self, rows: ndarray) -> _Particles:
+        return _Particles(*(part[rows] for part in self))
+
+    def between(self, temperature: float) -> Float[ndarray, " n"]:
+        """Log density on the way from the proposal (0) to the surrogate (1)."""
+        return (1 - temperature) * self.log_proposal + temperature * self.log_target
+
+
+class _End(NamedTuple):
+    particles: _Particles
+    log_ratio: float  # of the surrogate's integral to that of the proposal, both over the region
+    error: float
+    steps: int
+
+
+def _sequential(
+    particles: _Particles,
+    proposal: Mixture,
+    region: TrustedRegion,
+    settings: Refinement,
+    rng: np.random.Generator,
+) -> _End:
+    """From the proposal to the surrogate in steps that halve the effective size at most (Del Moral et al. 2006)."""
+    n = len(particles.points)
+    temperature, log_ratio, variance, steps, scale = 0.0, 0.0, 0.0, 0, 1.0
+    while temperature < 1.0:
+        slope = particles.log_target - particles.log_proposal
+        step = _longest_step(slope, 1.0 - temperature)
+        log_weights = step * slope
+        log_ratio += float(logsumexp(log_weights) - np.log(n))
+        weights = np.exp(log_weights - logsumexp(log_weights))
+        variance += float((weights**2).sum()) - 1.0 / n
+        edges = np.cumsum(weights)
+        rows = np.searchsorted(edges / edges[-1], (np.arange(n) + rng.uniform()) / n, side="right")
+        particles = particles.take(np.minimum(rows, n - 1))
+        temperature, steps = temperature + step, steps + 1
+        root = np.linalg.cholesky(np.cov(particles.points.T) + 1e-12 * np.eye(particles.points.shape[1]))
+        for move in range(settings.moves):
+            if move % 2:  # anywhere, so that modes exchange particles
+                fresh, balance = sample(proposal, n, rng), 1.0
+            else:
+                noise = rng.standard_normal(particles.points.shape) @ root.T
+                fresh, balance = particles.points + scale * 2.38 / np.sqrt(len(root)) * noise, 0.0
+            particles, accepted = _metropolis(particles, fresh, temperature, balance, (proposal, region), rng)
+            if not move % 2:
+                scale = float(np.clip(scale * np.exp(2 * (accepted - 0.25)), 1e-3, 1.0))
+    return _End(particles, log_ratio, float(np.sqrt(variance)), steps)
+
+
+def _longest_step(slope: Float[ndarray, " n"], most: float) -> float:
+    """The largest step in temperature that keeps half of the particles effective, found by bisection."""
+    if effective_size(np.exp(most * (slope - slope.max()))) >= 0.5 * len(slope):
+        return most
+    low, high = 0.0, most
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        fine = effective_size(np.exp(middle * (slope - slope.max()))) >= 0.5 * len(slope)
+        low, high = (middle, high) if fine else (low, middle)
+    return max(low, 1e-6 * most)
+
+
+def _metropolis(
+    now: _Particles,
+    points: Float[ndarray, "n d"],
+    temperature: float,
+    balance: float,
+    densities: tuple[Mixture, TrustedRegion],
+    rng: np.random.Generator,
+) -> tuple[_Particles, float]:
+    """Metropolis–Hastings; `balance` is 1 if the points come from the proposal, 0 if from a symmetric step."""
+    proposal, region = densities
+    log_target = region.believed_mean(points)
+    fresh = _Particles(points, log_pdf(proposal, points), np.where(np.isnan(log_target), -np.inf, log_target))
+    gain = fresh.between(temperature) - now.between(temperature)
+    gain -= balance * (fresh.log_proposal - now.log_proposal)
+    yes = np.log(rng.uniform(size=len(points))) < gain
+    merged = (np.where(yes[:, None] if new.ndim == 2 else yes, new, old) for new, old in zip(fresh, now, strict=True))
+    return _Particles(*merged), float(np.mean(yes))
