@@ -37,7 +37,7 @@ class Refinement:
     most_weight: float = 0.002
     least_share: float = 0.05
     particles: int = 8000
-    moves: int = 5  # Metropolis steps at every temperature
+    moves: int = 20  # Metropolis steps at every temperature
     uncertainty_draws: int = 1000
 
 
@@ -261,10 +261,11 @@ def _metropolis(
 ) -> tuple[_Particles, float]:
     """Metropolis–Hastings; `balance` is 1 if the points come from the proposal, 0 if from a symmetric step."""
     proposal, region = densities
-    log_target = region.believed_mean(points)
+    log_target = region.claimed_mean(points)
     fresh = _Particles(points, log_pdf(proposal, points), np.where(np.isnan(log_target), -np.inf, log_target))
     gain = fresh.between(temperature) - now.between(temperature)
     gain -= balance * (fresh.log_proposal - now.log_proposal)
     yes = np.log(rng.uniform(size=len(points))) < gain
+    yes[yes] = region.knows(points[yes])
     merged = (np.where(yes[:, None] if new.ndim == 2 else yes, new, old) for new, old in zip(fresh, now, strict=True))
     return _Particles(*merged), float(np.mean(yes))

@@ -38,13 +38,22 @@ class TrustedRegion:
 
     def believed_mean(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """The surrogate's mean, relative to its offset; NaN outside the region."""
-        out = np.full(len(u), np.nan)
+        mean = self.claimed_mean(u)
+        rows = np.flatnonzero(np.isfinite(mean))
+        mean[rows[~self.knows(u[rows])]] = np.nan
+        return mean
+
+    def claimed_mean(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+        """The same without the question whether the surrogate knows, which is the dear one."""
+        mean = np.full(len(u), np.nan)
         rows = np.flatnonzero(self._in_box(u))
-        mean = self.surrogate.mean(u[rows])
-        rows, mean = rows[mean <= self.most_mean], mean[mean <= self.most_mean]
-        known = self.surrogate.variance(u[rows]) <= self.most_variance
-        out[rows[known]] = mean[known]
-        return out
+        mean[rows] = self.surrogate.mean(u[rows])
+        mean[mean > self.most_mean] = np.nan
+        return mean
+
+    def knows(self, u: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
+        """Where the surrogate is not merely guessing."""
+        return np.asarray(self.surrogate.variance(u) <= self.most_variance)
 
     def grows_outside(self, before: Mixture, after: Mixture, rng: np.random.Generator) -> bool:
         """Whether a mixture has moved a share of its mass outside."""

@@ -1,0 +1,240 @@
+"""The refined posterior against the slow way: the surrogate on a fine grid."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import logsumexp
+
+import vsbq
+from vsbq.marginal import KNOTS, Correction
+from vsbq.numerics import quadrature
+from vsbq.numerics.mixture import sample
+from vsbq.progress import Progress
+from vsbq.refine import Refinement, _pareto_smoothed, _surrogate_sd, refine
+from vsbq.transform import unrotated
+
+QUIET = Progress(1, False)
+
+
+def log_banana(x):
+    """A curved ridge, normalised, with a bound at x1 = 3 that it does not feel."""
+    return -0.5 * x[:, 0] ** 2 - 0.5 * ((x[:, 1] - 0.5 * x[:, 0] ** 2) / 0.5) ** 2 - np.log(2 * np.pi * 0.5)
+
+
+@pytest.fixture(scope="module")
+def post():
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.uniform([-4, -2], [4, 8], (600, 2)), rng.normal([0, 0.5], [1.2, 1.0], (900, 2))])
+    return vsbq.fit(x, log_banana(x), bounds=[(None, None), (-5.0, None)], rng=1, progress=False)
+
+
+@pytest.fixture(scope="module")
+def grid(post):
+    """A fine grid of inference space, its cell, and the refined log density there without its constant."""
+    half = 4.5 * np.linalg.norm(post.mixture.trils, axis=2).max(axis=0)
+    low, high = (post.mixture.means - half).min(axis=0), (post.mixture.means + half).max(axis=0)
+    axes = [np.linspace(*ends, 400) for ends in zip(low, high, strict=True)]
+    u = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
+    cell = float(np.log(axes[0][1] - axes[0][0]) + np.log(axes[1][1] - axes[1][0]))
+    return u, cell
+
+
+def in_the_surrogates_space(post):
+    """Mixture and region of a posterior in the coordinates of its surrogate."""
+    rotation = post.surrogate.space.rotation
+    turn = np.eye(2) if rotation is None else rotation
+    trils = np.linalg.cholesky(np.einsum("ij,kjl,kml,nm->kin", turn, post.mixture.trils, post.mixture.trils, turn))
+    return post.mixture._replace(means=post.mixture.means @ turn.T, trils=trils), post.refined.region
+
+
+def test_evidence_is_that_of_the_surrogate(post, grid):
+    u, cell = grid
+    x = post.space.inverse(u)
+    turned = post.surrogate.space.forward(x)
+    mean = post.refined.region.believed_mean(turned)
+    inside = np.isfinite(mean)
+    jacobian = post.space.log_jacobian(u) - post.surrogate.space.log_jacobian(turned)
+    slow = logsumexp((mean + jacobian)[inside]) + cell + post.refined.evidence.outside
+    error = 4 * post.refined.evidence.monte_carlo_error + 1e-3
+    assert abs(post.refined.evidence.value - slow) < error
+    assert not abs(post.refined.evidence.value + 0.05 - slow) < error
+    assert abs(post.log_evidence) < 0.02  # and the surrogate is right
+
+
+def test_density_is_proper_and_agrees_with_the_draws(post, grid):
+    u, cell = grid
+    log_density = post.log_pdf(post.space.inverse(u)) + post.space.log_jacobian(u)
+    mass = np.exp(log_density + cell)
+    assert mass.sum() == pytest.approx(1.0, abs=0.01)
+    draws = post.sample(20_000, rng=2)
+    of_draws = post.log_pdf(draws)
+    expected = mass @ (log_density - post.space.log_jacobian(u))
+    error = 4 * of_draws.std() / np.sqrt(len(of_draws)) + 0.005
+    assert abs(of_draws.mean() - expected) < error
+    assert not abs(post.log_pdf(draws + [0.3, 0.0]).mean() - expected) < error
+    x = post.space.inverse(u)
+    assert_allclose(draws.mean(axis=0), mass @ x / mass.sum(), atol=0.03)
+    assert_allclose(post.mean(), mass @ x / mass.sum(), atol=0.01)
+    centred = x - mass @ x / mass.sum()
+    assert_allclose(post.cov(), (mass[:, None] * centred).T @ centred / mass.sum(), atol=0.03)
+
+
+def test_refinement_is_nearer_to_the_truth_than_the_mixture(post):
+    one = replace(post, mixture=_single(post), refined=None)
+    mixture, region = in_the_surrogates_space(one_with(post, one))
+    refined, fit = refine(mixture, region, Refinement(), np.random.default_rng(3), QUIET)
+    assert abs(refined.evidence.value + post.offset) < 0.05
+    x = np.random.default_rng(4).normal(size=(4000, 2)) * [1.0, 0.5]
+    x[:, 1] += 0.5 * x[:, 0] ** 2
+    coarse, fine = one.log_pdf(x), post.log_pdf(x)
+    truth = log_banana(x)
+    assert np.mean((fine - truth) ** 2) < 0.1 * np.mean((coarse - truth) ** 2)
+    assert fit.effective_share < 0.9
+
+
+def one_with(post, one):
+    return replace(one, refined=post.refined)
+
+
+def _single(post):
+    mean = post.mixture.weights @ post.mixture.means
+    shift = post.mixture.means - mean
+    second = post.mixture.trils @ np.swapaxes(post.mixture.trils, 1, 2) + shift[:, :, None] * shift[:, None, :]
+    cov = np.einsum("k,kij->ij", post.mixture.weights, second)
+    return post.mixture._replace(log_weights=np.zeros(1), means=mean[None], trils=np.linalg.cholesky(cov)[None])
+
+
+@pytest.mark.parametrize("settings", [Refinement(), Refinement(worst_shape=-9.0, good_share=2.0, particles=4000)])
+def test_both_ways_give_the_same_evidence_and_draws(post, settings):
+    mixture, region = in_the_surrogates_space(post)
+    refined, fit = refine(mixture, region, settings, np.random.default_rng(5), QUIET)
+    assert fit.method == ("importance" if settings.worst_shape > 0 else "sequential")
+    error = 4 * refined.evidence.monte_carlo_error + 4 * post.refined.evidence.monte_carlo_error
+    assert abs(refined.evidence.value - post.refined.evidence.value) < error + 1e-3
+    assert refined.weights.sum() == pytest.approx(1.0)
+    draws = replace(post, refined=refined.unrotated(post.surrogate.space.rotation)).sample(4000, rng=0)
+    assert_allclose(draws.mean(axis=0), post.mean(), atol=4 * draws.std(axis=0).max() / np.sqrt(4000))
+    assert_allclose(draws.std(axis=0), np.sqrt(np.diag(post.cov())), rtol=0.1)
+
+
+def test_a_mode_that_the_mixture_hardly_has_is_refound(post):
+    """Sequential Monte Carlo moves mass to where the surrogate has it."""
+    mixture, region = in_the_surrogates_space(post)
+    off = mixture._replace(means=mixture.means + 0.7, trils=0.8 * mixture.trils)
+    refined, fit = refine(off, region, Refinement(particles=4000), np.random.default_rng(6), QUIET)
+    assert fit.method == "sequential"
+    assert abs(refined.evidence.value - post.refined.evidence.value) < 0.15
+    plain = sample(off, 4000, np.random.default_rng(0)).mean(axis=0)
+    moved = refined.draw(4000, np.random.default_rng(0)).mean(axis=0)
+    truth = mixture.weights @ mixture.means
+    assert np.linalg.norm(moved - truth) < 0.25 * np.linalg.norm(plain - truth)
+
+
+def test_nothing_is_refined_where_nothing_is_trusted(post):
+    mixture, region = in_the_surrogates_space(post)
+    refined, fit = refine(mixture, replace(region, most_mean=-1e9), Refinement(), np.random.default_rng(0), QUIET)
+    assert refined is None
+    assert fit.method == "none"
+    assert fit.share_outside == pytest.approx(1.0)
+    bare = replace(post, refined=None)
+    assert bare.log_evidence == post.elbo
+    assert bare.log_evidence_sd == post.elbo_sd
+
+
+def test_untrusted_mass_is_the_mixtures_and_counts_as_doubt(post):
+    mixture, region = in_the_surrogates_space(post)
+    middle = float(np.median(sample(mixture, 4000, np.random.default_rng(0))[:, 0]))
+    half = replace(region, upper=np.array([middle, region.upper[1]]))
+    refined, fit = refine(mixture, half, Refinement(), np.random.default_rng(1), QUIET)
+    assert fit.share_outside == pytest.approx(0.5, abs=0.03)
+    assert refined.evidence.value == pytest.approx(post.refined.evidence.value, abs=0.05)
+    assert refined.evidence.sd > 0.6
+    beyond = refined.points[:, 0] > middle
+    assert_allclose(refined.weights[beyond], refined.mixture_weights[beyond])
+
+
+def test_uncertainty_of_the_evidence_is_that_of_the_quadrature(post):
+    """Under the mixture itself the double integral of the covariance has a closed form."""
+    mixture, region = in_the_surrogates_space(post)
+    surrogate = region.surrogate
+    u = sample(mixture, 20_000, np.random.default_rng(7))
+    weights = np.full(len(u), 1 / len(u))
+    rng = np.random.default_rng(8)
+    slow = mixture.weights @ quadrature.integral_covariance(mixture, surrogate.hyp, surrogate.factors) @ mixture.weights
+    found = np.mean([_surrogate_sd(surrogate, u, weights, Refinement(), rng) ** 2 for _ in range(5)])
+    assert found == pytest.approx(surrogate.overconfidence**2 * slow, rel=0.2)
+
+
+# Weights
+
+
+def test_heavy_tails_are_noticed():
+    rng = np.random.default_rng(0)
+    light, _ = _pareto_smoothed(0.1 * rng.standard_normal(4000)), None
+    heavy = _pareto_smoothed(1.5 * rng.exponential(size=4000))  # weights with a Pareto tail of shape 1.5
+    assert light[1] < 0.5
+    assert heavy[1] > 0.9
+    for weights, _ in (light, heavy):
+        assert weights.sum() == pytest.approx(1.0)
+    assert _pareto_smoothed(np.zeros(100))[1] == 0.0
+
+
+def test_larger_log_weights_give_larger_weights():
+    log_weights = np.random.default_rng(1).normal(size=1000)
+    weights, _ = _pareto_smoothed(log_weights)
+    assert np.corrcoef(np.argsort(np.argsort(weights)), np.argsort(np.argsort(log_weights)))[0, 1] > 0.999
+
+
+def test_draws_are_distinct_as_long_as_the_weights_allow(post):
+    n = len(post.refined.points) // 4
+    assert len(np.unique(post.sample(n, rng=0), axis=0)) > 0.98 * n
+    many = 2 * len(post.refined.points)
+    assert len(post.sample(many, rng=0)) == many
+    assert post.sample(0).shape == (0, 2)
+
+
+# Marginals
+
+
+def test_marginals_agree_with_the_draws(post):
+    draws = post.space.inverse(post.refined.points)
+    for i in range(2):
+        marginal = post.marginal(i)
+        order = np.argsort(draws[:, i])
+        slow = np.cumsum(post.refined.weights[order])
+        q = np.linspace(0.02, 0.98, 49)
+        by_draws = draws[order, i][np.searchsorted(slow, q)]
+        assert_allclose(marginal.cdf(marginal.quantile(q)), q, atol=1e-9)
+        assert_allclose(marginal.cdf(by_draws), q, atol=0.01)
+        x = np.linspace(*marginal.quantile([1e-6, 1 - 1e-6]), 20_001)
+        assert np.trapezoid(marginal.pdf(x), x) == pytest.approx(1.0, abs=1e-3)
+        assert marginal.mean() == pytest.approx(float(np.trapezoid(x * marginal.pdf(x), x)), abs=1e-2)
+
+
+def test_correction_without_difference_is_none():
+    share = np.random.default_rng(0).uniform(size=1000)
+    same = np.full(1000, 1e-3)
+    correction = Correction.between(share, same, same)
+    x = np.linspace(0, 1, 101)
+    assert_allclose(correction.share(x), x, atol=1e-12)
+    assert_allclose(correction.slope(x), 1.0, atol=1e-9)
+    assert len(correction.refined) == KNOTS
+
+
+def test_correction_follows_the_weights():
+    """Twice the mass below the median, half of it above."""
+    share = np.random.default_rng(0).uniform(size=200_000)
+    mixture = np.full(len(share), 1 / len(share))
+    weights = np.where(share < 0.5, 4 / 3, 2 / 3) * mixture
+    correction = Correction.between(share, weights, mixture)
+    assert correction.share(np.array([0.25, 0.5, 0.75])) == pytest.approx([1 / 3, 2 / 3, 5 / 6], abs=0.01)
+
+
+def test_rotation_is_undone(post):
+    turn = np.array([[1.0, 0.4], [-0.3, 1.2]])
+    turned = replace(post.refined, points=post.refined.points @ turn.T)
+    assert_allclose(turned.unrotated(turn).points, post.refined.points, atol=1e-12)
+    assert post.refined.unrotated(None) is post.refined
+    assert unrotated(post.space, post.mixture) == (post.space, post.mixture)
