@@ -45,9 +45,9 @@ def main() -> None:
 
     # Here the truth is known.
     print(f"\n{'Against the truth':<24}{'posterior':>20}{'truth':>12}\n")
-    line("log evidence (ELBO)", f"{post.elbo:.4f} ± {post.elbo_sd:.4f}", f"{problem.log_evidence:.4f}")
+    line("log evidence", f"{post.log_evidence:.4f} ± {post.log_evidence_sd:.4f}", f"{problem.log_evidence:.4f}")
     line("mass of the right moon", f"{np.mean(draws[:, 0] > 0):.4f}", f"{1 / 3:.4f}")
-    measured, perfect = scores(problem, draws, post.elbo, rng), floor(problem, DRAWS, rng)
+    measured, perfect = scores(problem, draws, post.log_evidence, rng), floor(problem, DRAWS, rng)
     print(f"\n{'Distance from the truth':<24}{'posterior':>20}{'floor':>12}{'usable below':>16}\n")
     for title, *numbers in zip(("ΔLML", "MMTV", "GsKL"), measured, perfect, USABLE, strict=True):
         line(title, *(f"{number:.3g}" for number in numbers))

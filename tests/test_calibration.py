@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vsbq.calibration import overconfidence
+from vsbq.calibration import cut_blocks, held_out_score, overconfidence
 from vsbq.numerics.kernel import Hyperparameters, kernel
 
 LEVEL_SCALE = 1e-3  # so flat that every point counts as high density
@@ -61,3 +61,44 @@ def test_noise_is_not_taken_for_overconfidence(rng):
 def test_too_few_evaluations_say_nothing(rng):
     points, values = draw_function(rng, 0.5, n=30)
     assert doubt(points, values, hyperparameters(2.0), rng) == 1.0
+
+
+# Scores of held-out blocks
+
+
+def score(points, values, hyp, blocks, noise=1e-6):
+    variances = np.full(len(values), noise)
+    return held_out_score(hyp, points[::3].copy(), (points, values, variances), blocks, variances)
+
+
+def test_the_right_hyperparameters_score_best(rng):
+    points, values = draw_function(rng, 1.0)
+    blocks = cut_blocks(points, LEVEL_SCALE * values, rng)
+    right = score(points, values, hyperparameters(1.0), blocks)
+    assert right > score(points, values, hyperparameters(0.4), blocks) + 0.1
+    assert right > score(points, values, hyperparameters(2.5), blocks) + 0.1
+
+
+def test_score_is_the_log_density_of_what_was_held_out(rng):
+    """With a kernel that sees nothing of its neighbours the prediction is the prior."""
+    points, values = draw_function(rng, 1.0)
+    blocks = cut_blocks(points, LEVEL_SCALE * values, rng)
+    tested = np.concatenate([block.tested for block in blocks])
+    slow = np.mean(-0.5 * np.log(2.0) - values[tested] ** 2 / 4.0)
+    assert score(points, values, hyperparameters(1e-3), blocks, noise=1.0) == pytest.approx(slow, rel=1e-6)
+
+
+def test_blocks_cover_the_better_points_once(rng):
+    points = rng.uniform(-3, 3, (2000, 2))
+    level = -(points**2).sum(axis=1) * 10
+    blocks = cut_blocks(points, level, rng)
+    held = np.concatenate([block.held for block in blocks])
+    assert len(np.unique(held)) == len(held)
+    assert level[held].min() > level.max() - 25  # the 6-sigma contour in two dimensions is 19.7 nats down
+    assert all(np.isin(block.tested, block.held).all() for block in blocks)
+    assert cut_blocks(points[:20], level[:20], rng) == []
+
+
+def test_nothing_to_hold_out_gives_no_score(rng):
+    points, values = draw_function(rng, 1.0, n=30)
+    assert score(points, values, hyperparameters(1.0), []) == -np.inf

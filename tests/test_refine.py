@@ -73,7 +73,7 @@ def test_density_is_proper_and_agrees_with_the_draws(post, grid):
     expected = mass @ (log_density - post.space.log_jacobian(u))
     error = 4 * of_draws.std() / np.sqrt(len(of_draws)) + 0.005
     assert abs(of_draws.mean() - expected) < error
-    assert not abs(post.log_pdf(draws + [0.3, 0.0]).mean() - expected) < error
+    assert not abs(post.log_pdf(draws + np.array([0.3, 0.0])).mean() - expected) < error
     x = post.space.inverse(u)
     assert_allclose(draws.mean(axis=0), mass @ x / mass.sum(), atol=0.03)
     assert_allclose(post.mean(), mass @ x / mass.sum(), atol=0.01)
