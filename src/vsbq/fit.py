@@ -41,7 +41,7 @@ class Settings:
             learning_inducing_per_dimension=None,
             polish_steps=30,
             most_inducing_per_dimension=100,
-            shaping=Shaping(depth=10.0, slope=0.05, least_strength=1.0, most_strength=1.0),
+            shaping=Shaping(depth=10.0, slope=0.05, least_strength=1.0, most_strength=1.0, noise_growth=0.0),
             shape_by_level=False,
             whiten=False,
         )

@@ -42,6 +42,7 @@ class Shaping:
     slope: float = 0.2
     least_strength: float = 0.1
     most_strength: float = 10.0
+    noise_growth: float = 1.0  # how far low evaluations lose weight in the end; see `ShapedData.tempered`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +140,17 @@ class ShapedData(NamedTuple):
         """What the numerics take: points, values, total noise variances."""
         return self.points, self.values, self.noise(log_strength)
 
+    def tempered(self, training: TrainingSet, growth: float) -> ShapedData:
+        """The same with noise sds multiplied by √(1 + (growth · depth)²), the depth in units of the 3-sigma contour's.
+
+        With noise, all evaluations tell equally much wherever they are, and most are low. What a stationary kernel gets
+        wrong far down then moves the top by more than its error bars say. The hyperparameters are learnt without this:
+        they need the information.
+        """
+        depth = (training.level.max() - training.level) / contour_depth(3.0, training.dimension)
+        grown = self.observed * (1.0 + (growth * depth) ** 2)
+        return self._replace(observed=np.where(training.noise_sd > 0, grown, self.observed))
+
     def take(self, rows: Int[ndarray, " k"]) -> ShapedData:
         """Some of the rows."""
         return ShapedData(*(column[rows] for column in self))
@@ -166,7 +178,8 @@ def fit_surrogate(
             theta = _polish(theta, prior, data, rows, settings.polish_steps)
             hyp = Hyperparameters.unpack(theta[:-1])
         try:
-            factors, bound = sgpr.fit_factors(hyp, data.points[rows], *data.regression(theta[-1]))
+            final = data.tempered(training, settings.shaping.noise_growth)
+            factors, bound = sgpr.fit_factors(hyp, data.points[rows], *final.regression(theta[-1]))
         except NotPositiveDefinite as error:
             raise FitError(
                 "The kernel matrix of the surrogate cannot be factorised. Check the evaluations for parameters that "
@@ -179,7 +192,7 @@ def fit_surrogate(
         if enough or count == most:
             break
         count = min(2 * count, most)
-    doubt = overconfidence(hyp, factors.inducing, data.regression(theta[-1]), training.level, rng.spawn(1)[0])
+    doubt = overconfidence(hyp, factors.inducing, final.regression(theta[-1]), training.level, rng.spawn(1)[0])
     logger.info("held-out blocks: errors %.2f times the predicted sd", doubt)
     surrogate = Surrogate(training.space, hyp, factors, training.offset, doubt)
     if (training.noise_sd > 0).any():
