@@ -8,7 +8,11 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 import reference
+from vsbq.bounds import Bounds
 from vsbq.numerics.shaping import contour_depth, shaping_sd
+from vsbq.surrogate import ShapedData, SparseGP
+from vsbq.transform import InferenceSpace
+from vsbq.trim import TrainingSet
 
 
 @pytest.mark.parametrize("d", reference.DEPTHS)
@@ -53,3 +57,15 @@ def test_shaping_rises_and_has_no_jump():
     sd = shaping_sd(below, 60.0, 0.03, 1.0, 0.05)
     assert (np.diff(sd) > 0).all()
     assert np.diff(sd).max() < 1e-3
+
+
+def test_low_evaluations_lose_weight_only_where_they_are_noisy():
+    points = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [3.0, 0.0]])
+    values = np.array([0.0, -contour_depth(3.0, 2), -2 * contour_depth(3.0, 2), -50.0])
+    space = InferenceSpace(Bounds(np.full(2, -np.inf), np.full(2, np.inf)), np.zeros(2), np.zeros(2), np.ones(2))
+    training = TrainingSet(space, points, values, np.array([2.0, 2.0, 2.0, 0.0]), 0.0, values)
+    data = ShapedData.shaped(training, SparseGP())
+    assert_allclose(data.observed, [4.0, 4.0, 4.0, 1e-5])
+    assert_allclose(data.tempered(training, 1.0).observed, [4.0, 8.0, 20.0, 1e-5])
+    assert_allclose(data.tempered(training, 0.0).observed, data.observed)
+    assert_allclose(data.tempered(training, 1.0).shaping, data.shaping)
