@@ -18,7 +18,8 @@ from vsbq.numerics.families import SharedDiagonal
 from vsbq.numerics.optimise import maximise
 from vsbq.numerics.subset import cluster_centres
 from vsbq.progress import Progress
-from vsbq.surrogate import SparseGP, fit_surrogate
+from vsbq.shaped_data import SparseGP
+from vsbq.surrogate import fit_surrogate
 from vsbq.trim import Trim, trim_evaluations
 from vsbq.trust import TrustedRegion
 from vsbq.variational import SoftBox, VariationalMixture, elbo, elbo_and_gradient, fit_mixture

@@ -10,7 +10,7 @@ from scipy import stats
 import reference
 from vsbq.bounds import Bounds
 from vsbq.numerics.shaping import contour_depth, shaping_sd
-from vsbq.surrogate import ShapedData, SparseGP
+from vsbq.shaped_data import ShapedData, SparseGP
 from vsbq.transform import InferenceSpace
 from vsbq.trim import TrainingSet
 

@@ -17,7 +17,8 @@ from vsbq.numerics.families import SharedDiagonal
 from vsbq.posterior import History, Posterior, RandomState
 from vsbq.progress import Progress
 from vsbq.refine import Refinement, refine
-from vsbq.surrogate import Shaping, SparseGP, fit_surrogate
+from vsbq.shaped_data import Shaping, SparseGP
+from vsbq.surrogate import fit_surrogate
 from vsbq.transform import unrotated
 from vsbq.trim import Trim, trim_evaluations
 from vsbq.trust import TrustedRegion

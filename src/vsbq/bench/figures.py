@@ -23,7 +23,7 @@ from vsbq.evaluations import Evaluations
 from vsbq.fit import Settings, fit
 from vsbq.numerics.shaping import contour_depth, shaping_sd
 from vsbq.posterior import Posterior
-from vsbq.surrogate import Shaping
+from vsbq.shaped_data import Shaping
 from vsbq.variational import VariationalMixture
 
 if TYPE_CHECKING:

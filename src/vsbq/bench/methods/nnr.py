@@ -20,11 +20,12 @@ from vsbq._typing import Float, ndarray
 from vsbq.bench.methods.slice_surrogate import evaluations_of
 from vsbq.bench.task import Answer, Stopwatch, Task
 from vsbq.fit import Settings
+from vsbq.learning import weak_prior
 from vsbq.numerics.families import Family
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.mixture import Mixture, MixtureGradient, entropy, entropy_and_gradient, sample, unbiased_draws
 from vsbq.numerics.optimise import adam
-from vsbq.surrogate import ShapedData, SparseGP, weak_prior
+from vsbq.shaped_data import ShapedData, SparseGP
 from vsbq.trim import TrainingSet, trim_evaluations
 from vsbq.variational import Elbo, SoftBox, starts
 

@@ -1,0 +1,161 @@
+"""How the hyperparameters of the surrogate are learnt: priors, an exact GP on a few points, sparse GPs on more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from vsbq._typing import Float, Int, ndarray
+from vsbq.numerics import sgpr
+from vsbq.numerics.inducing import greedy_inducing
+from vsbq.numerics.kernel import Hyperparameters
+from vsbq.numerics.optimise import GaussianPrior, Objective, maximise_with_prior
+from vsbq.numerics.shaping import contour_depth
+from vsbq.numerics.subset import spread_rows, stratified_rows
+from vsbq.progress import Progress, logger
+from vsbq.shaped_data import ShapedData, SparseGP
+
+
+def better_rows(
+    points: Float[ndarray, "n d"], values: Float[ndarray, " n"], depth: float, rng: np.random.Generator
+) -> Int[ndarray, " k"]:
+    """Rows within a contour of the best, at least 10 D of them, thinned to a spread-out set."""
+    d = points.shape[1]
+    near = np.flatnonzero(values >= values.max() - contour_depth(depth, d))
+    if len(near) < 10 * d:
+        near = np.argsort(-values, kind="stable")[: 10 * d]
+    return near[spread_rows(points[near], 100 + 20 * d, rng)]
+
+
+def weak_prior(
+    data: ShapedData, level: Float[ndarray, " n"], settings: SparseGP, rng: np.random.Generator
+) -> tuple[GaussianPrior, Float[ndarray, " p"]]:
+    """Weakly informative priors, limits and a starting point, from a thinned set of the better points.
+
+    Thinned, because an optimiser piles up its evaluations at the mode: their plain spread says where it stopped, not
+    how wide the posterior is.
+    """
+    d = data.points.shape[1]
+    top = float(data.values.max())
+    near = better_rows(data.points, level, 6.0, rng)
+    spread = np.maximum(data.points[near].std(axis=0), 1e-3 * np.ptp(data.points, axis=0))
+    start = _quadratic_start(data.take(near), spread)
+    rise = float(np.exp(start.log_output))
+    depth = float(np.ptp(data.values))
+    low, high = data.points.min(axis=0), data.points.max(axis=0)
+    reach = high - low
+    one = np.ones(d)
+    shaping = settings.shaping
+    # Where the quadratic mean explains everything the kernel could vanish, and with it all uncertainty. What noise
+    # hides must stay possible.
+    least_output = max(1e-3, 0.25 * float(np.sqrt(np.median(data.observed))))
+    prior = GaussianPrior(
+        mean=np.append(start.pack(), 0.0),
+        sd=np.append(Hyperparameters(1.5 * one, 2.0, 3 * rise + 1.0, 2 * spread, 1.5 * one).pack(), 1.0),
+        lower=np.append(
+            Hyperparameters(
+                np.log(1e-3 * spread), np.log(least_output), top - depth, low - reach, np.log(1e-2 * spread)
+            ).pack(),
+            np.log(shaping.least_strength),
+        ),
+        upper=np.append(
+            Hyperparameters(
+                np.log(30 * reach), np.log(1e3 * (depth + 1)), top + 10 * depth + 10, high + reach, np.log(1e3 * reach)
+            ).pack(),
+            np.log(shaping.most_strength),
+        ),
+    )
+    return prior, np.clip(prior.mean, prior.lower, prior.upper)
+
+
+def _quadratic_start(data: ShapedData, spread: Float[ndarray, " d"]) -> Hyperparameters:
+    """Least squares of the values on (1, x, x²) for the mean; what it leaves is the kernel's output scale."""
+    d = len(spread)
+    centre = data.points.mean(axis=0)
+    x = (data.points - centre) / spread
+    design = np.column_stack([np.ones(len(x)), x, x * x])
+    weight = 1.0 / np.sqrt(data.noise(0.0) + (0.1 * (data.values.max() - data.values) + 0.1) ** 2)
+    solution = np.linalg.lstsq(design * weight[:, None], data.values * weight, rcond=None)[0]
+    slope, curve = solution[1 : d + 1], np.minimum(solution[d + 1 :], -0.05)
+    shift = np.clip(-slope / (2 * curve), -2.0, 2.0)
+    widths = 1.0 / np.sqrt(-2 * curve)
+    quadratic = 0.5 * (((x - shift) / widths) ** 2).sum(axis=1)
+    mean_top = float(np.average(data.values + quadratic, weights=weight**2))
+    rise = max(float(np.std(data.values + quadratic)), 0.1)
+    return Hyperparameters(np.log(spread), np.log(rise), mean_top, centre + spread * shift, np.log(widths * spread))
+
+
+def _bound_at(inducing: Float[ndarray, "m d"], workspace: sgpr.Workspace) -> Callable[..., sgpr.Gradient]:
+    """The GP-ELBO with given inducing points."""
+    return lambda theta, x, y, noise: sgpr.bound_and_gradient(theta, inducing, x, y, noise, workspace)
+
+
+def objective_of(gradient: Callable[..., sgpr.Gradient], data: ShapedData) -> Objective:
+    """A bound as a function of the hyperparameters and, last, the logarithm of the shaping strength."""
+
+    def objective(theta: Float[ndarray, " p"]) -> tuple[float, Float[ndarray, " p"]]:
+        regression = data.regression(theta[-1])
+        found = gradient(theta[:-1], *regression)
+        share = 1.0 - data.observed / regression[2]
+        return found.value, np.append(found.hyperparameters, found.log_noise_sd @ share)
+
+    return objective
+
+
+class Learning(NamedTuple):
+    """On what the hyperparameters are learnt: some of the evaluations, and with how many inducing points."""
+
+    data: ShapedData
+    inducing: int
+
+
+def learning_set(
+    data: ShapedData, level: Float[ndarray, " n"], settings: SparseGP, count: int, rng: np.random.Generator
+) -> Learning:
+    """A stratified subset and fewer inducing points, both in proportion to the final number of inducing points."""
+    d = data.points.shape[1]
+    growth = count / (settings.inducing_per_dimension * d)
+    if settings.learning_points_per_dimension is not None:
+        size = min(round(growth * settings.learning_points_per_dimension * d), settings.most_learning_points)
+        data = data.take(stratified_rows(data.points, level, size, rng))
+    if settings.learning_inducing_per_dimension is not None:
+        count = min(round(growth * settings.learning_inducing_per_dimension * d), settings.most_learning_inducing)
+    return Learning(data, min(count, len(data.points)))
+
+
+def learn_sparse(
+    learning: Learning,
+    prior: GaussianPrior,
+    theta: Float[ndarray, " p"],
+    settings: SparseGP,
+    progress: Progress,
+) -> tuple[Float[ndarray, " p"], list[float], int]:
+    """Greedy inducing points and hyperparameters in turn, until the GP-ELBO no longer improves."""
+    data, count = learning
+    workspace = sgpr.Workspace(count * len(data.points))
+    history: list[float] = []
+    failures = 0
+    for number in range(1, settings.rounds + 1):
+        rows = greedy_inducing(Hyperparameters.unpack(theta[:-1]), data.points, data.noise(theta[-1]), count)
+        bound = objective_of(_bound_at(data.points[rows], workspace), data)
+        found = maximise_with_prior(bound, theta, prior, steps=60, tolerance=0.1)
+        failures += found.failures
+        theta = found.argument if found.value > max(history, default=-np.inf) else theta
+        history.append(found.value)
+        progress.say(f"surrogate: round {number}, bound {found.value:.1f}")
+        logger.info("round %d: %d steps, bound %.1f", number, found.steps, found.value)
+        if number > 1 and history[-1] - max(history[:-1]) < settings.gain:
+            break
+    return theta, history, failures
+
+
+def polish(
+    theta: Float[ndarray, " p"], prior: GaussianPrior, data: ShapedData, inducing: Int[ndarray, " m"], steps: int
+) -> Float[ndarray, " p"]:
+    """Hyperparameters that maximise the GP-ELBO of all evaluations, from where those of a subset stand."""
+    bound = objective_of(_bound_at(data.points[inducing], sgpr.Workspace(len(inducing) * len(data.points))), data)
+    found = maximise_with_prior(bound, theta, prior, steps=steps, tolerance=0.1)
+    logger.info("all evaluations: %d steps, bound %.1f", found.steps, found.value)
+    return found.argument if np.isfinite(found.value) else theta

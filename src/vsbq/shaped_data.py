@@ -1,0 +1,97 @@
+"""What the surrogate is fitted to: evaluations with their noise and the noise of shaping, and the settings of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from vsbq._typing import Float, Int, ndarray
+from vsbq.numerics.shaping import contour_depth, shaping_sd
+from vsbq.trim import TrainingSet
+
+Regression = tuple[Float[ndarray, "n d"], Float[ndarray, " n"], Float[ndarray, " n"]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shaping:
+    """Noise shaping (Eq. 27): low-density points count less. `depth` is the threshold θ_σ in contours of a normal.
+
+    The whole curve is multiplied by a strength, a hyperparameter learnt between its limits: what a sparse GP cannot
+    explain has to count as noise, or the hyperparameters end up where nothing is explained well.
+    """
+
+    depth: float = 5.0
+    sd_min: float = 1e-3**0.5
+    sd_med: float = 1.0
+    slope: float = 0.2
+    least_strength: float = 0.1
+    most_strength: float = 10.0
+    noise_growth: float = 1.0  # how far low evaluations lose weight in the end; see `ShapedData.tempered`
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseGP:
+    """How the surrogate is fitted. Counts "per dimension" are multiplied by D."""
+
+    shaping: Shaping = field(default_factory=Shaping)
+    nugget: float = 1e-5  # variance of a noise-free evaluation
+    inducing_per_dimension: int = 100
+    exact_points: int = 300  # subset on which an exact GP gives the first hyperparameters
+    learning_points_per_dimension: int | None = 600  # None: hyperparameters are learnt on all evaluations
+    most_learning_points: int = 6000
+    learning_inducing_per_dimension: int | None = 50  # None: as many as in the end
+    most_learning_inducing: int = 500
+    rounds: int = 5  # of inducing points and hyperparameters in turn
+    polish_steps: int = 0  # then, on all evaluations with the final inducing points
+    gain: float = 1.0  # nats of GP-ELBO that a round has to bring for another one
+    tolerable_miss: float = 0.1  # nats by which high-density evaluations may be missed beyond their noise
+    most_inducing_per_dimension: int = 200
+    most_inducing: int = 1500
+    most_candidates: int = 50_000  # evaluations among which inducing points are looked for
+    shape_by_level: bool = True  # noise shaping by a first smooth prediction, not by the noisy values themselves
+    whiten: bool = True  # try turned coordinates too, keep those in which held-out blocks are predicted better
+    trial_points_per_dimension: int = 400
+    trial_inducing_per_dimension: int = 35
+
+
+class ShapedData(NamedTuple):
+    """Arrays of a regression: inference points, values, variances of the noise and of the shaping noise."""
+
+    points: Float[ndarray, "n d"]
+    values: Float[ndarray, " n"]
+    observed: Float[ndarray, " n"]
+    shaping: Float[ndarray, " n"]
+
+    @classmethod
+    def shaped(cls, training: TrainingSet, settings: SparseGP) -> ShapedData:
+        """Evaluations with σ²_obs (at least the nugget) and σ²_shape (Eqs. 26 and 27)."""
+        shape = settings.shaping
+        seen = training.level if settings.shape_by_level else training.values
+        threshold = contour_depth(shape.depth, training.dimension)
+        sd = shaping_sd(seen.max() - seen, threshold, shape.sd_min, shape.sd_med, shape.slope)
+        return cls(training.points, training.values, np.maximum(training.noise_sd**2, settings.nugget), sd**2)
+
+    def noise(self, log_strength: float) -> Float[ndarray, " n"]:
+        """σ²_tot = σ²_obs + strength² σ²_shape."""
+        return self.observed + np.exp(2 * log_strength) * self.shaping
+
+    def regression(self, log_strength: float) -> Regression:
+        """What the numerics take: points, values, total noise variances."""
+        return self.points, self.values, self.noise(log_strength)
+
+    def tempered(self, training: TrainingSet, growth: float) -> ShapedData:
+        """The same with noise sds multiplied by √(1 + (growth · depth)²), the depth in units of the 3-sigma contour's.
+
+        With noise, all evaluations tell equally much wherever they are, and most are low. What a stationary kernel gets
+        wrong far down then moves the top by more than its error bars say. The hyperparameters are learnt without this:
+        they need the information.
+        """
+        depth = (training.level.max() - training.level) / contour_depth(3.0, training.dimension)
+        grown = self.observed * (1.0 + (growth * depth) ** 2)
+        return self._replace(observed=np.where(training.noise_sd > 0, grown, self.observed))
+
+    def take(self, rows: Int[ndarray, " k"]) -> ShapedData:
+        """Some of the rows."""
+        return ShapedData(*(column[rows] for column in self))
