@@ -13,6 +13,7 @@ from vsbq._version import __version__
 from vsbq.bounds import BoundsLike
 from vsbq.errors import EvaluationsError
 from vsbq.evaluations import Evaluations
+from vsbq.noise import NoiseCheck, settle_noise
 from vsbq.numerics.families import SharedDiagonal
 from vsbq.posterior import History, Posterior, RandomState
 from vsbq.progress import Progress
@@ -29,6 +30,7 @@ from vsbq.variational import VariationalMixture, fit_mixture
 class Settings:
     """All choices of the algorithm, one object per step. The default is the same for every problem."""
 
+    noise: NoiseCheck | None = field(default_factory=NoiseCheck)  # None: the noise is what it is said to be
     trim: Trim = field(default_factory=Trim)
     surrogate: SparseGP = field(default_factory=SparseGP)
     variational: VariationalMixture = field(default_factory=VariationalMixture)
@@ -53,7 +55,7 @@ class Settings:
             most_components=50,
             adam_steps=3000,
         )
-        return cls(surrogate=everything, variational=diagonal, refinement=None)
+        return cls(noise=None, surrogate=everything, variational=diagonal, refinement=None)
 
 
 def fit(
@@ -98,10 +100,12 @@ def fit(
 
 def _infer(given: Evaluations, settings: Settings, rng: np.random.Generator, progress: Progress) -> Posterior:
     """The algorithm: trim, fit the surrogate, fit the mixture, refine."""
-    refined, refined_fit = None, None
+    refined, refined_fit, noise, settled = None, None, None, given
     try:
         with progress.stage("trim"):
-            training, trimmed = trim_evaluations(given, settings.trim)
+            if settings.noise is not None:
+                settled, noise = settle_noise(given, settings.noise, settings.trim, rng.spawn(1)[0])
+            training, trimmed = trim_evaluations(settled, settings.trim)
         with progress.stage("surrogate"):
             surrogate, training, surrogate_fit = fit_surrogate(training, settings.surrogate, rng, progress)
         with progress.stage("mixture"):
@@ -112,7 +116,7 @@ def _infer(given: Evaluations, settings: Settings, rng: np.random.Generator, pro
                 refined, refined_fit = refine(mixture, region, settings.refinement, rng, progress)
     finally:
         progress.close()
-    history = History(trimmed, surrogate_fit, variational_fit, progress.seconds, __version__, refined_fit)
+    history = History(trimmed, surrogate_fit, variational_fit, progress.seconds, __version__, refined_fit, noise)
     space, mixture = unrotated(training.space, mixture)
     refined = None if refined is None else refined.unrotated(training.space.rotation)
     return Posterior(given.names, space, mixture, elbo, training.offset, given, surrogate, history, refined)

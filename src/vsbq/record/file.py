@@ -1,0 +1,255 @@
+"""Making, opening and checking the file of a recorder; its format is described in `vsbq.record.store`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+from vsbq._version import __version__
+from vsbq.errors import EvaluationsError, VsbqWarning
+from vsbq.record.location import network_drive
+from vsbq.record.problem import FormatError, Problem, RecorderError
+
+APPLICATION_ID = 0x56534251
+VERSION = 1
+PATIENCE = 60.0  # seconds to wait for other writers
+
+SCHEMA = (
+    "CREATE TABLE problem (tag TEXT NOT NULL, created REAL NOT NULL, vsbq_version TEXT NOT NULL)",
+    "CREATE TABLE parameter (position INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, lower REAL NOT NULL,"
+    " upper REAL NOT NULL, plausible_lower REAL, plausible_upper REAL)",
+    "CREATE TABLE writer (id INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, run TEXT NOT NULL, started REAL NOT NULL)",
+    "CREATE TABLE evaluation (writer INTEGER NOT NULL REFERENCES writer (id), number INTEGER NOT NULL,"
+    " point BLOB NOT NULL, log_density REAL, log_density_sd REAL, log_prior REAL, started REAL NOT NULL, seconds REAL,"
+    " failure TEXT, PRIMARY KEY (writer, number)) WITHOUT ROWID",
+)
+
+
+# Opening: a file appears under its name complete or not at all, and one that is not ours is never touched.
+
+
+def full_path(path: str | os.PathLike[str]) -> Path:
+    """An absolute path, which stays right when the working directory changes or in another process."""
+    name = os.fsdecode(path)
+    if "\0" in name:
+        raise RecorderError(f"{name!r} is no file name. Give one without a null character.")
+    return Path(os.path.abspath(name))
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is a file, or a link to where none is."""
+    return os.path.lexists(path)
+
+
+def open_file(path: Path, mode: str) -> sqlite3.Connection:
+    """A connection in one of SQLite's modes ("ro", "rw", "rwc"), for every thread, each statement committed."""
+    connection = sqlite3.connect(
+        f"{path.as_uri()}?mode={mode}", uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+    )
+    try:
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA cell_size_check = ON")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_for_reading(path: Path) -> sqlite3.Connection:
+    """A connection that sees the file as it is now, and can't write."""
+    connection = None
+    try:
+        connection = open_file(path, "ro")
+        connection.execute("BEGIN")
+        connection.execute("SELECT tag FROM problem").fetchone()
+        return connection
+    except sqlite3.OperationalError as error:
+        if connection is not None:
+            connection.close()
+        name = getattr(error, "sqlite_errorname", "")
+        if name == "SQLITE_READONLY_ROLLBACK":  # killed while it wrote, with an ordinary journal: to be undone first
+            connection = open_file(path, "rw")
+            connection.execute("PRAGMA query_only = ON")
+            return connection
+        if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")):
+            return _open_where_nothing_can_be_written(path)
+        raise
+
+
+def _open_where_nothing_can_be_written(path: Path) -> sqlite3.Connection:
+    """In a folder that can't be written WAL's shared memory can't be made; without a -wal file none is needed."""
+    wal = Path(f"{path}-wal")
+    if wal.exists() and wal.stat().st_size > 0:
+        raise RecorderError(
+            f"'{path}' can't be read where it is: the evaluations in '{wal.name}' need a folder that can be written. "
+            "Copy both files to such a folder."
+        )
+    return open_file(path, "ro&immutable=1")
+
+
+def check_ours(path: Path) -> None:
+    """Refuse files that are not ours or are too new, by their first page alone and without a lock or a new file."""
+    if path.is_dir():
+        raise RecorderError(f"'{path}' is a folder. Give the name of a file in it, for example '{path / 'fits.db'}'.")
+    marks = _marks(path)
+    if marks[0] != APPLICATION_ID or marks[1] < 1:
+        raise RecorderError(
+            f"'{path}' is not a file of a recorder, and is left as it is. Give another name, or remove it first."
+        )
+    if marks[1] > VERSION:
+        raise FormatError(
+            f"'{path}' has format version {marks[1]}, but vsbq {__version__} knows versions up to {VERSION}. "
+            "Upgrade vsbq to use it."
+        )
+
+
+def _marks(path: Path) -> tuple[int, int]:
+    """Application and version of a database, zeros if the file is none.
+
+    The file is opened by SQLite alone: if Python opened and closed it, all locks that this process holds on it were
+    gone, and another process could take away evaluations that are being written.
+    """
+    try:
+        with contextlib.closing(open_file(path, "ro&immutable=1")) as connection:
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            return application, version
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError:
+        return 0, 0
+
+
+def create_if_missing(path: Path, problem: Problem) -> None:
+    """Make a file without evaluations, unless there is one."""
+    if is_there(path):
+        return
+    if not path.parent.is_dir():
+        raise RecorderError(f"There is no folder '{path.parent}' for '{path.name}'. Create it first.")
+    draft = path.with_name(f".{uuid4().hex}.new")
+    try:
+        _write_empty(draft, problem)
+        _give_name(draft, path)
+    except OSError as error:
+        raise RecorderError(f"'{path}' can't be created: {error}. Choose a folder that can be written.") from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _give_name(draft: Path, path: Path) -> None:
+    """Make the file visible under its name, unless another process was faster."""
+    with contextlib.suppress(FileExistsError):
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            with open(path, "xb") as file:
+                file.write(draft.read_bytes())
+
+
+def _write_empty(path: Path, problem: Problem) -> None:
+    connection = open_file(path, "rwc")
+    try:
+        with transaction(connection):
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+            for table in SCHEMA:
+                connection.execute(table)
+            connection.execute("INSERT INTO problem VALUES (?, ?, ?)", (problem.tag, time.time(), __version__))
+            sides = (problem.bounds.lower.tolist(), problem.bounds.upper.tolist())
+            rows = zip(range(problem.dimension), problem.names, *sides, strict=True)
+            connection.executemany("INSERT INTO parameter VALUES (?, ?, ?, ?, NULL, NULL)", rows)
+            if problem.plausible_bounds is not None:
+                write_plausible(connection, problem)
+        _choose_journal(connection, path)
+    finally:
+        connection.close()
+
+
+def _choose_journal(connection: sqlite3.Connection, path: Path) -> None:
+    """WAL, which is fast; an ordinary journal where WAL can't work."""
+    drive = network_drive(path)
+    mode = "delete" if drive else connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    if mode != "wal":
+        warnings.warn(
+            f"'{path.parent}' is on {drive or 'a drive'} without shared memory, so each evaluation will take some "
+            "milliseconds to record. Choose a local folder to be faster; for several machines use a file each, and "
+            "join the files with vsbq.record.merge.",
+            VsbqWarning,
+            stacklevel=2,
+        )
+
+
+def write_plausible(connection: sqlite3.Connection, problem: Problem) -> None:
+    """Add plausible bounds to a file that has none."""
+    plausible = problem.plausible_bounds
+    pairs = [] if plausible is None else [plausible.pair(i) for i in range(problem.dimension)]
+    connection.executemany(
+        "UPDATE parameter SET plausible_lower = ?, plausible_upper = ? WHERE position = ?",
+        [(*pair, i) for i, pair in enumerate(pairs)],
+    )
+
+
+def read_problem(connection: sqlite3.Connection, path: Path) -> Problem:
+    """What a file is about, checked as if the user had given it."""
+    (tag,) = connection.execute("SELECT tag FROM problem").fetchone() or (None,)
+    rows = connection.execute(
+        "SELECT name, lower, upper, plausible_lower, plausible_upper FROM parameter ORDER BY position"
+    ).fetchall()
+    try:
+        if not all(isinstance(text, str) for text in (tag, *(row[0] for row in rows))):
+            raise EvaluationsError("a text is none.")
+        plausible = [row[3:] for row in rows] if any(row[3] is not None for row in rows) else None
+        return Problem.parse([row[0] for row in rows], [row[1:3] for row in rows], plausible, tag)
+    except EvaluationsError as error:
+        raise RecorderError(f"'{path}' is damaged: {error} Restore it from a copy.") from error
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """All or nothing; waits for other writers at the beginning."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield connection
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # SQLite itself rolls back where the disk is full
+            connection.execute("ROLLBACK")
+        raise
+
+
+# SQLite's errors in the words of a user.
+
+REMEDIES = (
+    ("SQLITE_BUSY", f"is locked by another process for more than {PATIENCE:g} s. End that process, or wait for it."),
+    ("SQLITE_FULL", "can't grow: the disk is full. Make room and go on; what is recorded so far is safe."),
+    ("SQLITE_READONLY", "can't be written. Check the permissions of the file and of its folder."),
+    ("SQLITE_CANTOPEN", "can't be opened. Check the path, and the permissions of the file and of its folder."),
+    ("SQLITE_PROTOCOL", "is locked in a way that its drive does not support. Move it to a local folder."),
+    ("SQLITE_IOERR", "can't be read or written: the drive reports an error. Move it to another drive."),
+    ("SQLITE_NOTADB", "is not a file of a recorder, or is damaged. Restore it from a copy."),
+    ("SQLITE_CORRUPT", "is damaged. Save what is left with 'sqlite3 FILE .recover', or restore it from a copy."),
+)
+
+
+class in_words(contextlib.AbstractContextManager[None]):
+    """SQLite's errors become a `RecorderError` that names the file and the remedy."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, UnicodeError):
+            raise RecorderError(f"'{self.path}' can't take or give a text that is not Unicode: {error}.") from error
+        if isinstance(error, sqlite3.Error):
+            name = getattr(error, "sqlite_errorname", "")
+            words = [remedy for code, remedy in REMEDIES if name.startswith(code)]
+            said = words[0] if words else "can't be used. Restore it from a copy if it is damaged."
+            raise RecorderError(f"'{self.path}' {said} (SQLite: {error})") from error
