@@ -238,6 +238,146 @@ def test_join_finds_values_of_another_model():
         Evaluations(points, y) + Evaluations(points, y + 3)
 
 
+# The prior kept apart
+
+
+def with_prior(seed=0):
+    points, y = sample(seed)
+    prior = -0.1 * points[:, 0] ** 2 - 1.0
+    return points, y - prior, prior
+
+
+def test_likelihood_and_prior_make_the_density():
+    points, likelihood, prior = with_prior()
+    ev = Evaluations(points, log_likelihood=likelihood, log_prior=prior)
+    np.testing.assert_array_equal(ev.log_density, likelihood + prior)
+    np.testing.assert_array_equal(ev.log_prior, prior)
+    np.testing.assert_allclose(ev.log_likelihood, likelihood, rtol=1e-12, atol=1e-12)
+    assert not ev.log_prior.flags.writeable
+    assert not np.shares_memory(ev.log_prior, prior)
+    assert Evaluations(points, likelihood).log_prior is None
+    assert Evaluations(points, likelihood).log_likelihood is None
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_prior_beside_the_density(sign):
+    points, likelihood, prior = with_prior()
+    values = {"log_density": likelihood + prior} if sign > 0 else {"neg_log_density": -likelihood - prior}
+    ev = Evaluations(points, **values, log_prior=prior)
+    np.testing.assert_array_equal(ev.log_density, likelihood + prior)
+    np.testing.assert_allclose(ev.log_likelihood, likelihood, rtol=1e-12, atol=1e-12)
+
+
+def test_a_flat_prior_is_one_number():
+    points, likelihood, _ = with_prior()
+    ev = Evaluations(points, log_likelihood=likelihood, log_prior=-3)
+    np.testing.assert_array_equal(ev.log_prior, np.full(N, -3.0))
+    np.testing.assert_array_equal(ev.log_density, likelihood - 3)
+
+
+def test_a_prior_of_zero_makes_the_density_zero_whatever_the_likelihood():
+    points, likelihood, prior = with_prior()
+    prior[3] = prior[5] = -np.inf
+    likelihood[5] = np.nan  # nobody computes it there
+    likelihood[7] = -np.inf
+    ev = Evaluations(points, log_likelihood=likelihood, log_prior=prior)
+    np.testing.assert_array_equal(np.flatnonzero(np.isneginf(ev.log_density)), [3, 5, 7])
+    assert np.isnan(ev.log_likelihood[[3, 5]]).all()
+    assert np.isneginf(ev.log_likelihood[7])
+    dropped = Evaluations(points, log_likelihood=likelihood, log_prior=prior, nonfinite="drop")
+    assert len(dropped) == len(dropped.log_prior) == N - 3
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "words"),
+    [
+        ({"log_prior": None}, {}, "log_likelihood alone is not a posterior.*log_prior"),
+        ({"log_prior": np.zeros(3)}, {}, "log_prior has 3 values for 60"),
+        ({"log_prior": np.zeros((N, 2))}, {}, "log_prior must hold one number per row"),
+        ({"log_prior": ["a"] * N}, {}, "log_prior holds values of type"),
+        ({"log_density": np.zeros(N)}, {}, "Exactly one of.*both was given"),
+        ({"log_density": np.zeros(N), "neg_log_density": np.zeros(N)}, {}, "all was given"),
+    ],
+)
+def test_priors_that_are_refused(change, options, words):
+    points, likelihood, prior = with_prior()
+    with pytest.raises(EvaluationsError, match=words):
+        Evaluations(points, **{"log_likelihood": likelihood, "log_prior": prior, **change}, **options)
+
+
+def test_priors_that_are_not_finite_follow_the_policy():
+    points, likelihood, prior = with_prior()
+    prior[4], prior[9] = np.nan, np.inf
+    with pytest.raises(EvaluationsError, match=r"the log prior is NaN or \+inf in 2 rows \(rows 4 and 9\)"):
+        Evaluations(points, log_density=likelihood, log_prior=prior)
+    assert len(Evaluations(points, log_density=likelihood, log_prior=prior, nonfinite="drop")) == N - 2
+    prior[9] = 0.0
+    floored = Evaluations(points, log_likelihood=likelihood, log_prior=prior, nonfinite="floor")
+    assert np.isneginf(floored.log_density[4])
+    with pytest.raises(EvaluationsError, match="the log prior is NaN"):
+        Evaluations(points, log_density=likelihood, log_prior=prior, nonfinite="floor")
+
+
+def test_a_density_where_the_prior_is_zero_is_a_contradiction():
+    points, y = sample()
+    prior = np.zeros(N)
+    prior[2] = -np.inf
+    with pytest.raises(EvaluationsError, match=r"log prior is -inf but the log density is not in 1 row \(row 2\)"):
+        Evaluations(points, y, log_prior=prior)
+
+
+def test_the_prior_is_carried_along():
+    points, likelihood, prior = with_prior()
+    ev = Evaluations(points, log_likelihood=likelihood, log_prior=prior, bounds=[(-9, 2)] * 3, outside="drop")
+    inside = (points <= 2).all(axis=1)
+    assert 0 < inside.sum() < N
+    np.testing.assert_array_equal(ev.log_prior, prior[inside])
+    np.testing.assert_array_equal(ev.take([4, 2]).log_prior, prior[inside][[4, 2]])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(ev)).log_prior, ev.log_prior)
+    np.testing.assert_array_equal(dataclasses.replace(ev, log_prior=ev.log_prior - 1).log_prior, ev.log_prior - 1)
+
+
+def test_joining_needs_the_prior_on_both_sides():
+    one, two = (Evaluations(p, log_likelihood=y, log_prior=q) for p, y, q in (with_prior(1), with_prior(2)))
+    np.testing.assert_array_equal((one + two).log_prior, np.concatenate([one.log_prior, two.log_prior]))
+    mixed = one + Evaluations(*sample(3))
+    assert mixed.log_prior is None
+    assert "Left out the log prior, which only one side has." in mixed.notes
+
+
+def test_columns_of_likelihood_and_prior():
+    points, likelihood, prior = with_prior()
+    table = Table(a=points[:, 0], b=points[:, 1], c=points[:, 2], ll=likelihood, lp=prior)
+    ev = Evaluations.from_dataframe(table, log_likelihood="ll", log_prior="lp")
+    assert ev.names == ("a", "b", "c")
+    np.testing.assert_array_equal(ev.log_prior, prior)
+    with pytest.raises(EvaluationsError, match="no column 'prior'"):
+        Evaluations.from_dataframe(table, log_likelihood="ll", log_prior="prior")
+
+
+# Numbers that stand for infinity
+
+
+def test_absurdly_low_log_densities_count_as_zero_density():
+    points, y = sample()
+    y[3], y[8] = -1.7e308, -1e300
+    ev = Evaluations(points, y)
+    np.testing.assert_array_equal(np.flatnonzero(np.isneginf(ev.log_density)), [3, 8])
+    assert ev.notes[0] == "Counted 2 log densities below -1e+100 as -inf (rows 3 and 8)."
+    ordinary = np.where(y < -1e299, -1e99, y)
+    np.testing.assert_array_equal(Evaluations(points, ordinary, check_sign=False).log_density, ordinary)
+
+
+@pytest.mark.parametrize("place", ["points", "log_density", "log_density_sd"])
+def test_absurdly_large_numbers_are_not_finite(place):
+    points, y = sample()
+    columns = {"points": points, "log_density": y, "log_density_sd": np.ones(N)}
+    columns[place][5] = 1e300
+    with pytest.raises(EvaluationsError, match=r"not finite.*\(row 5\)"):
+        Evaluations(**columns)
+    assert len(Evaluations(**columns, nonfinite="drop")) == N - 1
+
+
 # Valid input never raises
 
 

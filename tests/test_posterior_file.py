@@ -15,7 +15,7 @@ import vsbq
 from vsbq.files import container, posterior_file
 from vsbq.files.posterior_file import PosteriorFileError, load, save
 from vsbq.posterior import Posterior
-from vsbq.surrogate import SparseGP
+from vsbq.shaped_data import SparseGP
 from vsbq.variational import VariationalMixture
 
 SETTINGS = vsbq.Settings(
@@ -113,6 +113,29 @@ def test_evaluations_come_back(posterior, tmp_path):
     assert (before.names, before.notes) == (after.names, after.notes)
     assert not after.points.flags.writeable
     assert len(after.take([0, 1])) == 2
+
+
+def test_the_prior_comes_back(one, tmp_path):
+    prior = np.where(np.arange(300) == 7, -np.inf, -1.5)
+    values = np.where(np.isneginf(prior), -np.inf, one.evaluations.log_density)
+    kept = replace(one, evaluations=replace(one.evaluations, log_density=values, log_prior=prior))
+    path = save(kept, tmp_path / "post.npz")
+    again = load(path).evaluations
+    np.testing.assert_array_equal(again.log_prior, prior)
+    np.testing.assert_array_equal(again.log_likelihood, kept.evaluations.log_likelihood)
+    for changed, message in (
+        (prior + np.nan, "evaluations_log_prior"),
+        (np.full(300, -np.inf), "a prior is zero alone"),
+    ):
+        with pytest.raises(PosteriorFileError, match=message):
+            load(rewritten(path, evaluations_log_prior=changed))
+
+
+def test_files_without_a_word_on_the_prior_are_read(one, tmp_path):
+    path = save(one, tmp_path / "post.npz")
+    header = json.loads(np.load(path)["header"].tobytes())
+    assert header["evaluations"].pop("prior") is False
+    assert load(rewritten(path, header={"evaluations": header["evaluations"]})).evaluations.log_prior is None
 
 
 def test_evaluations_that_the_door_would_refuse_come_back(one, tmp_path):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
+from scipy.optimize import OptimizeResult
 
 from vsbq._typing import Bool, Float, Int, ndarray
 from vsbq.audit import copied_column, duplicate_groups, looks_negated
@@ -16,6 +17,7 @@ from vsbq.errors import EvaluationsError, count_in_words, join_words, names_in_w
 Nonfinite = Literal["raise", "drop", "floor"]
 Outside = Literal["raise", "drop"]
 DISAGREEMENT = 0.01  # nats by which noise-free evaluations of one point may differ
+BEYOND = 1e100  # larger numbers are stand-ins for infinity: their squares and differences would overflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +29,13 @@ class Rows:
     sd: Float[ndarray, " n"] | None
     numbers: Int[ndarray, " n"]
     notes: tuple[str, ...] = ()
+    log_prior: Float[ndarray, " n"] | None = None
 
     def keep(self, mask: Bool[ndarray, " n"], note: str) -> Rows:
         """Only some of the rows, with a note on why."""
-        sd = None if self.sd is None else self.sd[mask]
-        return Rows(self.points[mask], self.log_density[mask], sd, self.numbers[mask], (*self.notes, note))
+        sd, prior = (None if each is None else each[mask] for each in (self.sd, self.log_prior))
+        notes = (*self.notes, note)
+        return Rows(self.points[mask], self.log_density[mask], sd, self.numbers[mask], notes, prior)
 
     def words(self, mask: Bool[ndarray, " n"]) -> str:
         """The row numbers of a mask, for a message."""
@@ -61,17 +65,49 @@ def read_numbers(value: Any, label: str) -> ndarray:
         return np.array(array, dtype=np.float64, order="C")
 
 
-def read_values(log_density: Any, neg_log_density: Any) -> Float[ndarray, " n"]:
-    """The log density of every row, from whichever of the two was given."""
-    if (log_density is None) == (neg_log_density is None):
-        count = "neither" if log_density is None else "both"
+def refuse_result(value: Any) -> None:
+    """Refuse the result of `scipy.optimize`, which holds the best point and no others."""
+    if isinstance(value, OptimizeResult) and "x_iters" not in value:
         raise EvaluationsError(
-            f"Exactly one of log_density and neg_log_density is needed, but {count} was given. "
-            "Pass log_density, or neg_log_density if the values were minimised."
+            "A result of scipy.optimize holds only the best point: SciPy keeps no trace. Record the run instead: "
+            "rec = vsbq.Recorder('fits.db'); minimize(rec.minimise(f), ...); Evaluations.from_recorder('fits.db')."
         )
-    if neg_log_density is None:
-        return _per_row(read_numbers(log_density, "log_density"), "log_density")
-    return -_per_row(read_numbers(neg_log_density, "neg_log_density"), "neg_log_density")
+
+
+def read_values(log_density: Any, neg_log_density: Any, log_likelihood: Any, log_prior: Any) -> Float[ndarray, " n"]:
+    """The log density of every row, from whichever meaning was given."""
+    given = {"log_density": log_density, "neg_log_density": neg_log_density, "log_likelihood": log_likelihood}
+    found = [(label, value) for label, value in given.items() if value is not None]
+    if len(found) != 1:
+        count = {0: "neither", 2: "both"}.get(len(found), "all")
+        raise EvaluationsError(
+            f"Exactly one of log_density, neg_log_density and log_likelihood is needed, but {count} was given. "
+            "Pass log_density, neg_log_density if the values were minimised, or log_likelihood with log_prior."
+        )
+    label, value = found[0]
+    values = _per_row(read_numbers(value, label), label)
+    if label != "log_likelihood":
+        return -values if label == "neg_log_density" else values
+    if log_prior is None:
+        raise EvaluationsError(
+            "log_likelihood alone is not a posterior. Pass log_prior as well: one value per row, or one number for a "
+            "flat prior (minus the log of the volume within the bounds)."
+        )
+    prior = read_prior(log_prior, len(values))
+    with np.errstate(invalid="ignore"):
+        # Where the prior is zero the likelihood is often not even computed.
+        return np.where(np.isneginf(prior), -np.inf, values + prior)
+
+
+def read_prior(log_prior: Any, n: int) -> Float[ndarray, " n"]:
+    """The log prior of every row, from one number or one for each."""
+    array = read_numbers(log_prior, "log_prior")
+    array = np.full(n, array.item()) if array.ndim == 0 else _per_row(array, "log_prior")
+    if len(array) != n:
+        raise EvaluationsError(
+            f"log_prior has {len(array)} values for {n} evaluations. Pass one number, or one per evaluation."
+        )
+    return array
 
 
 def _per_row(array: ndarray, label: str) -> Float[ndarray, " n"]:
@@ -82,8 +118,8 @@ def _per_row(array: ndarray, label: str) -> Float[ndarray, " n"]:
     return array.reshape(-1)
 
 
-def read_rows(points: Any, values: Float[ndarray, " n"], sd: Any) -> Rows:
-    """Points, log densities and noise with one row for each evaluation."""
+def read_rows(points: Any, values: Float[ndarray, " n"], sd: Any, log_prior: Any = None) -> Rows:
+    """Points, log densities, noise and prior with one row for each evaluation."""
     x = read_numbers(points, "points")
     x = x[:, None] if x.ndim == 1 and len(x) == len(values) else x
     if x.ndim != 2:
@@ -97,7 +133,9 @@ def read_rows(points: Any, values: Float[ndarray, " n"], sd: Any) -> Rows:
         raise EvaluationsError(f"points has {x.shape[0]} rows, but there are {len(values)} log densities. {remedy}")
     if x.size == 0:
         raise EvaluationsError(f"points is empty (shape {x.shape}). Pass at least 20 evaluations of some parameter.")
-    return Rows(x, values, None if sd is None else _read_sd(sd, len(values)), np.arange(len(values)))
+    n = len(values)
+    noise, prior = None if sd is None else _read_sd(sd, n), None if log_prior is None else read_prior(log_prior, n)
+    return Rows(x, values, noise, np.arange(n), log_prior=prior)
 
 
 def _read_sd(sd: Any, n: int) -> Float[ndarray, " n"]:
@@ -169,26 +207,49 @@ def _check_policy(label: str, policy: str, known: tuple[str, ...]) -> None:
 def apply_nonfinite(rows: Rows, policy: str) -> Rows:
     """Refuse, drop or floor what is not finite; log densities of -inf stay unless dropped."""
     _check_policy("nonfinite", policy, get_args(Nonfinite))
+    rows = _floor_stand_ins(rows)
     if policy == "drop":
-        return _drop_nonfinite(rows)
-    if policy == "floor":
+        rows = _drop_nonfinite(rows)
+    elif policy == "floor":
         rows = _floor_nan(rows)
-    bad = {
-        "points has NaN or inf": ~np.isfinite(rows.points).all(axis=1),
-        "the log density is NaN or +inf": np.isnan(rows.log_density) | np.isposinf(rows.log_density),
-        "log_density_sd is NaN or inf": np.zeros_like(rows.numbers, bool) if rows.sd is None else ~np.isfinite(rows.sd),
-    }
-    found = [f"{what} in {_count(mask, 'row')} {rows.words(mask)}" for what, mask in bad.items() if mask.any()]
+    found = [f"{what} in {_count(mask, 'row')} {rows.words(mask)}" for what, mask in _nonfinite(rows).items()]
     if found:
         floor = "" if policy == "floor" else ", or nonfinite='floor' to count a NaN log density as a density of zero"
         remedy = f"Correct them, or pass nonfinite='drop' to leave these rows out{floor}."
         raise EvaluationsError(f"Some numbers are not finite: {join_words(found)}. {remedy}")
-    return _note_zero_density(rows)
+    _check_prior(rows)
+    return rows if policy == "drop" else _note_zero_density(rows)
+
+
+def _nonfinite(rows: Rows) -> dict[str, Bool[ndarray, " n"]]:
+    """What is wrong with which rows; a density or a prior of zero is fine."""
+    columns = {"the log density": rows.log_density, "the log prior": rows.log_prior}
+    bad = {"points has NaN or inf": ~(np.abs(rows.points) < BEYOND).all(axis=1)}
+    bad |= {f"{what} is NaN or +inf": ~(array < BEYOND) for what, array in columns.items() if array is not None}
+    if rows.sd is not None:
+        bad["log_density_sd is NaN or inf"] = ~(rows.sd < BEYOND)
+    return {what: mask for what, mask in bad.items() if mask.any()}
+
+
+def _floor_stand_ins(rows: Rows) -> Rows:
+    """Count what is absurdly low as what it stands for: a density of zero."""
+    low = np.isfinite(rows.log_density) & (rows.log_density <= -BEYOND)
+    prior = rows.log_prior
+    if prior is not None:
+        absurd = np.isfinite(prior) & (prior <= -BEYOND)
+        low |= absurd & ~np.isneginf(rows.log_density)
+        prior = np.where(absurd, -np.inf, prior)
+    if not low.any():
+        return replace(rows, log_prior=prior)
+    note = f"Counted {_count(low, 'log density')} below {-BEYOND:g} as -inf {rows.words(low)}."
+    values = np.where(low, -np.inf, rows.log_density)
+    return replace(rows, log_density=values, log_prior=prior, notes=(*rows.notes, note))
 
 
 def _drop_nonfinite(rows: Rows) -> Rows:
-    columns = [rows.points, rows.log_density[:, None]] + ([] if rows.sd is None else [rows.sd[:, None]])
-    keep = np.isfinite(np.hstack(columns)).all(axis=1)
+    keep = np.isfinite(rows.log_density)
+    for mask in _nonfinite(rows).values():
+        keep &= ~mask
     if keep.all():
         return rows
     return rows.keep(keep, f"Left out {_count(~keep, 'row')} with NaN or inf {rows.words(~keep)}.")
@@ -199,12 +260,26 @@ def _floor_nan(rows: Rows) -> Rows:
     if not failed.any():
         return rows
     note = f"Counted {_count(failed, 'log density')} of NaN as failed, that is as -inf {rows.words(failed)}."
+    prior = rows.log_prior
     return replace(
         rows,
         log_density=np.where(failed, -np.inf, rows.log_density),
         sd=None if rows.sd is None else np.where(failed & np.isnan(rows.sd), 0.0, rows.sd),
         notes=(*rows.notes, note),
+        log_prior=None if prior is None else np.where(failed & np.isnan(prior), -np.inf, prior),
     )
+
+
+def _check_prior(rows: Rows) -> None:
+    """Where the prior is zero, so is the posterior."""
+    if rows.log_prior is None:
+        return
+    clash = np.isneginf(rows.log_prior) & ~np.isneginf(rows.log_density)
+    if clash.any():
+        raise EvaluationsError(
+            f"The log prior is -inf but the log density is not in {_count(clash, 'row')} {rows.words(clash)}. "
+            "Pass the log density with the prior in it, or log_likelihood= for values without it."
+        )
 
 
 def _note_zero_density(rows: Rows) -> Rows:
@@ -280,13 +355,17 @@ def _check_columns(points: Float[ndarray, "n d"], names: tuple[str, ...]) -> Non
 
 
 def _check_duplicates(rows: Rows) -> None:
-    """Without noise, a point has one log density: repeated evaluations must agree with the first one."""
+    """Without noise, a point has one log density: repeated evaluations must agree with the first one.
+
+    Where no sd is given and repeated evaluations differ as a rule, they are noisy; the fit then estimates how much.
+    """
     exact = np.flatnonzero(rows.sd == 0) if rows.sd is not None else np.arange(len(rows.numbers))
     values, first = rows.log_density[exact], duplicate_groups(rows.points[exact])
     with np.errstate(invalid="ignore"):
         gap = np.abs(values - values[first])
     clash = np.flatnonzero((gap > DISAGREEMENT) & (values != values[first]))
-    if clash.size:
+    repeated = int((first != np.arange(len(first))).sum())
+    if clash.size and not (rows.sd is None and clash.size >= max(3, repeated / 2)):
         numbers = rows.numbers[exact]
         pairs = [f"{numbers[first[i]]} and {numbers[i]}" for i in clash[:5]]
         more = f", and {clash.size - 5} more" if clash.size > 5 else ""

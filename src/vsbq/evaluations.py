@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from scipy.optimize import OptimizeResult
 
 from vsbq import _validation as door
 from vsbq._typing import ArrayLike, Bool, Float, Int, ndarray
+from vsbq.audit import duplicate_groups
 from vsbq.bounds import Bounds, BoundsLike
-from vsbq.errors import EvaluationsError, names_in_words
+from vsbq.errors import EvaluationsError, count_in_words, names_in_words
 
 __all__ = ["Evaluations"]
 
@@ -38,7 +41,9 @@ class Evaluations:
     Args:
         points: one row per evaluation, one column per parameter; (n,) for a single parameter.
         log_density: one value per row. -inf is knowledge (the density is zero there) and is kept.
-        neg_log_density: the same with the other sign; exactly one of the two must be given.
+        neg_log_density: the same with the other sign.
+        log_likelihood: without the prior, which `log_prior` must then give; exactly one of the three must be given.
+        log_prior: log density of the prior, a number or one per row, kept apart so that the prior can be changed later.
         log_density_sd: standard deviation of the noise in the log density, a number or one per row.
         bounds: hard bounds outside which the density is zero; see `Bounds.parse` for the accepted forms.
         plausible_bounds: a finite box, inside the hard bounds, where most of the posterior is expected.
@@ -55,14 +60,17 @@ class Evaluations:
     bounds: Bounds
     plausible_bounds: Bounds | None
     names: tuple[str, ...]
+    log_prior: Float[ndarray, " n"] | None
     notes: tuple[str, ...] = field(init=False)
 
     def __init__(
         self,
-        points: ArrayLike,
+        points: ArrayLike | OptimizeResult,
         log_density: ArrayLike | None = None,
         *,
         neg_log_density: ArrayLike | None = None,
+        log_likelihood: ArrayLike | None = None,
+        log_prior: ArrayLike | float | int | None = None,
         log_density_sd: ArrayLike | float | int | None = None,
         bounds: BoundsLike = None,
         plausible_bounds: BoundsLike = None,
@@ -71,8 +79,9 @@ class Evaluations:
         outside: door.Outside = "raise",
         check_sign: bool = True,
     ) -> None:
-        values = door.read_values(log_density, neg_log_density)
-        rows = door.read_rows(points, values, log_density_sd)
+        door.refuse_result(points)
+        values = door.read_values(log_density, neg_log_density, log_likelihood, log_prior)
+        rows = door.read_rows(points, values, log_density_sd, log_prior)
         names = door.read_names(names, getattr(points, "columns", None), rows.points.shape[1])
         hard = Bounds.parse(bounds, len(names), names)
         plausible = door.read_plausible(plausible_bounds, hard, names)
@@ -82,10 +91,10 @@ class Evaluations:
         self._assign(rows, hard, plausible, names)
 
     def _assign(self, rows: door.Rows, bounds: Bounds, plausible: Bounds | None, names: tuple[str, ...]) -> None:
-        for array in (rows.points, rows.log_density, rows.sd):
+        for array in (rows.points, rows.log_density, rows.sd, rows.log_prior):
             if array is not None:
                 array.flags.writeable = False
-        fields = (rows.points, rows.log_density, rows.sd, bounds, plausible, names, rows.notes)
+        fields = (rows.points, rows.log_density, rows.sd, bounds, plausible, names, rows.log_prior, rows.notes)
         for name, value in zip(self.__dataclass_fields__, fields, strict=True):
             object.__setattr__(self, name, value)
 
@@ -96,6 +105,8 @@ class Evaluations:
         *,
         log_density: str | None = None,
         neg_log_density: str | None = None,
+        log_likelihood: str | None = None,
+        log_prior: str | float | int | None = None,
         log_density_sd: str | float | int | None = None,
         params: Sequence[str] | None = None,
         bounds: BoundsLike = None,
@@ -106,15 +117,18 @@ class Evaluations:
     ) -> Evaluations:
         """Read a data frame by its column names; `params` are by default all other numeric columns.
 
-        `log_density_sd` may also be a number, for noise that is the same everywhere.
+        `log_density_sd` and `log_prior` may also be a number, for what is the same everywhere.
         """
-        noise = [log_density_sd] if isinstance(log_density_sd, str) else []
-        names, note = _parameter_columns(df, params, {log_density, neg_log_density, *noise})
+        columns = (log_density, neg_log_density, log_likelihood, log_prior, log_density_sd)
+        names, note = _parameter_columns(df, params, {name for name in columns if isinstance(name, str)})
+        values, negated, likelihood, prior, noise = (_column(df, c) if isinstance(c, str) else c for c in columns)
         made = cls(
             np.column_stack([door.read_numbers(_column(df, name), f"column '{name}'") for name in names]),
-            None if log_density is None else _column(df, log_density),
-            neg_log_density=None if neg_log_density is None else _column(df, neg_log_density),
-            log_density_sd=_column(df, noise[0]) if noise else log_density_sd,
+            values,
+            neg_log_density=negated,
+            log_likelihood=likelihood,
+            log_prior=prior,
+            log_density_sd=noise,
             bounds=bounds,
             plausible_bounds=plausible_bounds,
             names=[str(name) for name in names],
@@ -124,10 +138,131 @@ class Evaluations:
         )
         return made._with_notes([*note, *made.notes])
 
+    # Readers: each imports its library only when it is called, and passes what it finds through the checks above.
+    # `options` are those of `Evaluations`: bounds, plausible_bounds, names, nonfinite, outside, check_sign, log_prior.
+
+    @classmethod
+    def from_recorder(cls, path: str | PathLike[str], **options: Any) -> Evaluations:
+        """Read what a `vsbq.Recorder` stored: `Evaluations.from_recorder("fits.db")`."""
+        from vsbq.record import evaluations_from
+
+        return evaluations_from(path, **options)
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | PathLike[str],
+        *,
+        log_density: str | None = None,
+        neg_log_density: str | None = None,
+        log_likelihood: str | None = None,
+        log_prior: str | float | int | None = None,
+        log_density_sd: str | float | int | None = None,
+        params: Sequence[str] | None = None,
+        encoding: str | None = None,
+        **options: Any,
+    ) -> Evaluations:
+        """Read a CSV, TSV, Parquet or npz file, or a recorder's: `Evaluations.from_file("fits.csv", bounds=...)`.
+
+        Columns called `log_density`, `neg_log_density`, `log_likelihood`, `log_prior` or `log_density_sd` (and the
+        like) are found by name; all other numeric columns are parameters. Name them where that is not so.
+        """
+        from vsbq.readers.columns import Roles
+        from vsbq.readers.tables import read_file
+
+        roles = Roles(
+            log_density=log_density,
+            neg_log_density=neg_log_density,
+            log_likelihood=log_likelihood,
+            log_prior=log_prior,
+            log_density_sd=log_density_sd,
+        )
+        return read_file(path, roles, params, encoding, options)
+
+    @classmethod
+    def from_optuna(cls, study: Any, study_name: str | None = None, **options: Any) -> Evaluations:
+        """Read the completed trials of Optuna: `Evaluations.from_optuna(study)`, or the URL or file of its storage.
+
+        The direction gives the sign, the distributions give the bounds. `log_density_sd` may name a user attribute.
+        """
+        from vsbq.readers.optuna_studies import read_optuna
+
+        return read_optuna(study, study_name, options)
+
+    @classmethod
+    def from_cma(cls, trace: Any, **options: Any) -> Evaluations:
+        """Read pycma: `trace = vsbq.readers.CMATrace(es); es.optimize(f); Evaluations.from_cma(trace)`."""
+        from vsbq.readers.cma_runs import read_cma
+
+        return read_cma(trace, options)
+
+    @classmethod
+    def from_nevergrad(cls, source: Any, **options: Any) -> Evaluations:
+        """Read Nevergrad: an optimizer, a `vsbq.readers.NevergradTrace`, or the file of a `ParametersLogger`."""
+        from vsbq.readers.nevergrad_runs import read_nevergrad
+
+        return read_nevergrad(source, options)
+
+    @classmethod
+    def from_pybads(cls, bads: Any, **options: Any) -> Evaluations:
+        """Read PyBADS: `bads = BADS(...); bads.optimize(); Evaluations.from_pybads(bads)`."""
+        from vsbq.readers.bayesian import read_pybads
+
+        return read_pybads(bads, options)
+
+    @classmethod
+    def from_pyvbmc(cls, vbmc: Any, **options: Any) -> Evaluations:
+        """Read PyVBMC: `vbmc = VBMC(...); vbmc.optimize(); Evaluations.from_pyvbmc(vbmc)`."""
+        from vsbq.readers.bayesian import read_pyvbmc
+
+        return read_pyvbmc(vbmc, options)
+
+    @classmethod
+    def from_bayes_opt(cls, optimizer: Any, **options: Any) -> Evaluations:
+        """Read bayes_opt: `optimizer.maximize(); Evaluations.from_bayes_opt(optimizer)`, or the file of its logger."""
+        from vsbq.readers.bayesian import read_bayes_opt
+
+        return read_bayes_opt(optimizer, options)
+
+    @classmethod
+    def from_skopt(cls, result: Any, **options: Any) -> Evaluations:
+        """Read scikit-optimize: `Evaluations.from_skopt(gp_minimize(f, dimensions))`."""
+        from vsbq.readers.bayesian import read_skopt
+
+        return read_skopt(result, options)
+
+    @classmethod
+    def from_emcee(cls, sampler: Any, **options: Any) -> Evaluations:
+        """Read emcee: `Evaluations.from_emcee(sampler)`, or a backend, or the HDF5 file of one.
+
+        `log_prior` may be a function of one point, one value each, or the name of a blob.
+        """
+        from vsbq.readers.samplers import read_emcee
+
+        return read_emcee(sampler, options)
+
+    @classmethod
+    def from_dynesty(cls, results: Any, log_prior: Any = None, **options: Any) -> Evaluations:
+        """Read dynesty: `Evaluations.from_dynesty(sampler.results, log_prior=f)`; it keeps only likelihoods.
+
+        `log_prior` is a function of one point, one number for a flat prior, or one value for each sample.
+        """
+        from vsbq.readers.samplers import read_dynesty
+
+        return read_dynesty(results, log_prior, options)
+
     @property
     def dimension(self) -> int:
         """How many parameters there are."""
         return int(self.points.shape[1])
+
+    @property
+    def log_likelihood(self) -> Float[ndarray, " n"] | None:
+        """The log density without the prior, if the prior is known; NaN where the prior is zero."""
+        if self.log_prior is None:
+            return None
+        with np.errstate(invalid="ignore"):
+            return np.where(np.isneginf(self.log_prior), np.nan, self.log_density - self.log_prior)
 
     def __len__(self) -> int:
         return len(self.log_density)
@@ -137,10 +272,18 @@ class Evaluations:
         chosen = rows if isinstance(rows, slice) else np.asarray(rows, dtype=None if len(rows) else np.int64)
         numbers = np.arange(len(self))[chosen]
         sd = None if self.log_density_sd is None else self.log_density_sd[numbers]
-        taken = door.Rows(self.points[numbers], self.log_density[numbers], sd, numbers, self.notes)
+        prior = None if self.log_prior is None else self.log_prior[numbers]
+        taken = door.Rows(self.points[numbers], self.log_density[numbers], sd, numbers, self.notes, prior)
         part = object.__new__(Evaluations)
         part._assign(taken, self.bounds, self.plausible_bounds, self.names)
         return part
+
+    def with_sd(self, sd: Float[ndarray, " n"]) -> Evaluations:
+        """The same evaluations with another standard deviation of their noise, one per row."""
+        changed, own = copy(self), np.array(sd, dtype=np.float64)
+        own.flags.writeable = False
+        object.__setattr__(changed, "log_density_sd", own)
+        return changed
 
     def _with_notes(self, notes: Sequence[str]) -> Evaluations:
         noted = copy(self)
@@ -151,6 +294,8 @@ class Evaluations:
         if not isinstance(other, Evaluations):
             return NotImplemented
         _check_same_problem(self, other)
+        _check_same_offset(self, other)
+        prior = None if self.log_prior is None or other.log_prior is None else (self.log_prior, other.log_prior)
         together = Evaluations(
             np.concatenate([self.points, other.points]),
             np.concatenate([self.log_density, other.log_density]),
@@ -158,10 +303,13 @@ class Evaluations:
             bounds=self.bounds,
             plausible_bounds=self.plausible_bounds or other.plausible_bounds,
             names=self.names,
+            log_prior=None if prior is None else np.concatenate(prior),
             check_sign=False,
         )
-        note = f"Joined {len(self)} and {len(other)} evaluations."
-        return together._with_notes([note, *self.notes, *other.notes])
+        notes = [f"Joined {len(self)} and {len(other)} evaluations."]
+        if prior is None and (self.log_prior is not None or other.log_prior is not None):
+            notes.append("Left out the log prior, which only one side has.")
+        return together._with_notes([*notes, *self.notes, *other.notes])
 
     def __repr__(self) -> str:
         finite = self.log_density[np.isfinite(self.log_density)]
@@ -215,4 +363,18 @@ def _check_same_problem(one: Evaluations, other: Evaluations) -> None:
     if None not in (one.plausible_bounds, other.plausible_bounds) and one.plausible_bounds != other.plausible_bounds:
         raise EvaluationsError(
             "The plausible bounds differ between the two. Pass the same ones to both, or to only one."
+        )
+
+
+def _check_same_offset(one: Evaluations, other: Evaluations) -> None:
+    """Points on both sides tell whether a constant, or the model, changed in between."""
+    points = np.concatenate([one.points, other.points])
+    first = duplicate_groups(points)[len(one) :]
+    shared = np.flatnonzero((first < len(one)) & np.isfinite(other.log_density))
+    shared = shared[np.isfinite(one.log_density[first[shared]])]
+    gap = other.log_density[shared] - one.log_density[first[shared]]
+    if len(gap) > 1 and np.ptp(gap) < door.DISAGREEMENT < np.abs(gap).min():
+        raise EvaluationsError(
+            f"{count_in_words(len(gap), 'pair')} of rows with the same point differ by {gap[0]:.4g} between the two: "
+            "another constant, or another model. Join only evaluations of the same log density."
         )

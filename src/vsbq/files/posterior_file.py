@@ -18,15 +18,15 @@ K components, M inducing points and N evaluations the arrays are:
                                        draws in u that represent the refined posterior with the first weights and the
                                        mixture with the second; both sum to one
     region_lower, region_upper (D)     box of the surrogate's coordinates in which it is trusted
-    evaluations_points (N, D), evaluations_log_density (N), evaluations_sd (N)
+    evaluations_points (N, D), evaluations_log_density (N), evaluations_sd (N), evaluations_log_prior (N)
     evaluations_plausible_lower, evaluations_plausible_upper (D)
 
 A compact file has only the `space_` and `mixture_` arrays: its posterior is the mixture, with the refined evidence.
-`evaluations_sd` and the plausible bounds are there only if they were given. The header holds `format`,
-`format_version`, `vsbq_version`, `names`, `components` (K), `offset` (added to `elbo.value` it is the evidence lower
-bound, to `evidence.value` the log evidence), `elbo`, `surrogate`, `evaluations`, `history`, `evidence`, `refined` and
-`checksum`: the SHA-256 of `json.dumps(header without checksum, sort_keys=True)` followed by the bytes of the arrays in
-the order of their names. It finds damage; it is no signature. Draws with NumPy alone:
+`evaluations_sd`, `evaluations_log_prior` and the plausible bounds are there only if they were given. The header holds
+`format`, `format_version`, `vsbq_version`, `names`, `components` (K), `offset` (added to `elbo.value` it is the
+evidence lower bound, to `evidence.value` the log evidence), `elbo`, `surrogate`, `evaluations`, `history`, `evidence`,
+`refined` and `checksum`: the SHA-256 of `json.dumps(header without checksum, sort_keys=True)` followed by the bytes of
+the arrays in the order of their names. It finds damage; it is no signature. Draws with NumPy alone:
 
     import json, numpy as np
     with np.load("posterior.npz") as file:
@@ -99,6 +99,7 @@ class _EvaluationsHeader(NamedTuple):
     noisy: bool
     plausible: bool
     notes: tuple[str, ...]
+    prior: bool = False
 
 
 class _Header(NamedTuple):
@@ -305,9 +306,12 @@ def _take_apart_evaluations(evaluations: Evaluations, posterior: Posterior) -> t
     sd, plausible = evaluations.log_density_sd, evaluations.plausible_bounds
     if sd is not None:
         arrays["evaluations_sd"] = sd
+    if evaluations.log_prior is not None:
+        arrays["evaluations_log_prior"] = evaluations.log_prior
     if plausible is not None:
         arrays |= {"evaluations_plausible_lower": plausible.lower, "evaluations_plausible_upper": plausible.upper}
-    return _EvaluationsHeader(len(evaluations), sd is not None, plausible is not None, evaluations.notes), arrays
+    given = {"noisy": sd is not None, "plausible": plausible is not None, "prior": evaluations.log_prior is not None}
+    return _EvaluationsHeader(rows=len(evaluations), notes=evaluations.notes, **given), arrays
 
 
 def _put_together_evaluations(header: _Header, arrays: Arrays, bounds: Bounds) -> Evaluations | None:
@@ -318,7 +322,8 @@ def _put_together_evaluations(header: _Header, arrays: Arrays, bounds: Bounds) -
     plausible = None
     if header.evaluations.plausible:
         plausible = Bounds(arrays["evaluations_plausible_lower"], arrays["evaluations_plausible_upper"])
-    rows = door.Rows(points, values, arrays.get("evaluations_sd"), np.arange(len(points)), header.evaluations.notes)
+    sd, prior = arrays.get("evaluations_sd"), arrays.get("evaluations_log_prior")
+    rows = door.Rows(points, values, sd, np.arange(len(points)), header.evaluations.notes, prior)
     evaluations = object.__new__(Evaluations)  # they were validated when they were made
     evaluations._assign(rows, bounds, plausible, header.names)
     return evaluations
@@ -344,7 +349,8 @@ def _require(fine: bool | np.bool_, trouble: str) -> None:
 
 
 def _check_numbers(header: _Header, arrays: Arrays) -> None:
-    may_be_infinite = {"space_lower", "space_upper", "mixture_log_weights", "evaluations_log_density"}
+    may_be_infinite = {"space_lower", "space_upper", "mixture_log_weights"}
+    may_be_infinite |= {"evaluations_log_density", "evaluations_log_prior"}
     for name, array in arrays.items():
         fine = ~np.isnan(array) if name in may_be_infinite else np.isfinite(array)
         _require(fine.all(), f"'{name}' holds NaN or infinity")
@@ -360,6 +366,9 @@ def _check_numbers(header: _Header, arrays: Arrays) -> None:
     _require(abs(total - 1) < 1e-6, "the weights of the mixture don't sum to one")
     if header.evaluations is not None:
         _require((arrays["evaluations_log_density"] < np.inf).all(), "a log density is +inf")
+        prior = arrays.get("evaluations_log_prior", np.zeros(1))
+        _require((prior < np.inf).all(), "a log prior is +inf")
+        _require((np.isneginf(arrays["evaluations_log_density"]) | ~np.isneginf(prior)).all(), "a prior is zero alone")
         _require((arrays.get("evaluations_sd", np.zeros(1)) >= 0).all(), "a noise sd is negative")
 
 
@@ -384,6 +393,8 @@ def _shapes(header: _Header) -> dict[str, tuple[int, ...]]:
         shapes |= {"evaluations_points": (n, d), "evaluations_log_density": (n,)}
         if header.evaluations.noisy:
             shapes["evaluations_sd"] = (n,)
+        if header.evaluations.prior:
+            shapes["evaluations_log_prior"] = (n,)
         if header.evaluations.plausible:
             shapes |= {"evaluations_plausible_lower": (d,), "evaluations_plausible_upper": (d,)}
     return shapes
