@@ -23,7 +23,7 @@ from vsbq.surrogate import fit_surrogate
 from vsbq.transform import unrotated
 from vsbq.trim import Trim, trim_evaluations
 from vsbq.trust import TrustedRegion
-from vsbq.variational import VariationalMixture, fit_mixture
+from vsbq.variational import VariationalMixture, fit_mixture, moved
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +68,7 @@ def fit(
     plausible_bounds: BoundsLike = None,
     names: Sequence[str] | None = None,
     settings: Settings | None = None,
+    start: Posterior | None = None,
     rng: RandomState = None,
     progress: bool | None = None,
 ) -> Posterior:
@@ -83,6 +84,7 @@ def fit(
         plausible_bounds: a box that is likely to hold most of the posterior; inferred from the evaluations if None.
         names: of the parameters.
         settings: choices of the algorithm; the default is meant for every problem.
+        start: a posterior from some of these evaluations, from which the fit goes on; see also `Posterior.update`.
         rng: None, an integer or a NumPy Generator; the same one gives the same posterior.
         progress: show a progress bar; None shows it in a terminal only, False prints nothing.
     """
@@ -95,10 +97,14 @@ def fit(
         plausible_bounds=plausible_bounds,
         names=names,
     )
-    return _infer(given, settings or Settings(), np.random.default_rng(rng), Progress(4, progress))
+    if start is not None:
+        _check_start(start, given)
+    return _infer(given, settings or Settings(), start, np.random.default_rng(rng), Progress(4, progress))
 
 
-def _infer(given: Evaluations, settings: Settings, rng: np.random.Generator, progress: Progress) -> Posterior:
+def _infer(
+    given: Evaluations, settings: Settings, start: Posterior | None, rng: np.random.Generator, progress: Progress
+) -> Posterior:
     """The algorithm: trim, fit the surrogate, fit the mixture, refine."""
     refined, refined_fit, noise, settled = None, None, None, given
     try:
@@ -110,7 +116,10 @@ def _infer(given: Evaluations, settings: Settings, rng: np.random.Generator, pro
             surrogate, training, surrogate_fit = fit_surrogate(training, settings.surrogate, rng, progress)
         with progress.stage("mixture"):
             region = TrustedRegion.around(surrogate, training)
-            mixture, elbo, variational_fit = fit_mixture(region, training, settings.variational, rng, progress)
+            earlier = None if start is None else moved(start.mixture, start.space, training.space)
+            mixture, elbo, variational_fit = fit_mixture(
+                region, training, settings.variational, rng, progress, earlier=earlier
+            )
         if settings.refinement is not None:
             with progress.stage("refinement"):
                 refined, refined_fit = refine(mixture, region, settings.refinement, rng, progress)
@@ -120,6 +129,15 @@ def _infer(given: Evaluations, settings: Settings, rng: np.random.Generator, pro
     space, mixture = unrotated(training.space, mixture)
     refined = None if refined is None else refined.unrotated(training.space.rotation)
     return Posterior(given.names, space, mixture, elbo, training.offset, given, surrogate, history, refined)
+
+
+def _check_start(start: Posterior, given: Evaluations) -> None:
+    """Refuse to go on from a posterior of other parameters."""
+    if start.names != given.names or start.bounds != given.bounds:
+        raise EvaluationsError(
+            "The posterior to start from has other parameters or bounds than the evaluations. Pass one that was fitted "
+            "to some of these evaluations, with the same names and bounds, or leave start out."
+        )
 
 
 def _evaluations(points: ArrayLike | Evaluations, **options: Any) -> Evaluations:

@@ -1,8 +1,8 @@
 """Corner plot: every parameter, every pair, and the evaluations that the posterior rests on.
 
-The densities of a posterior, of one parameter or of two, are exact; the levels of the contours are those above which
-50 % and 90 % of its draws lie. Reference draws are smoothed: a histogram and a Gaussian whose width is chosen by
-cross-validation.
+The densities of a mixture, of one parameter or of two, are exact, those of a refined posterior up to a smooth factor;
+the levels of the contours are those above which 50 % and 90 % of its draws lie. Reference draws are smoothed: a
+histogram and a Gaussian whose width is chosen by cross-validation.
 """
 
 from __future__ import annotations

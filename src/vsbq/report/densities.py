@@ -1,4 +1,8 @@
-"""Densities of one or two parameters on a grid, exact for a posterior and smoothed for draws, and contour levels."""
+"""Densities of one or two parameters on a grid, and contour levels.
+
+They are exact for a mixture of Gaussians and smoothed for draws; a refined posterior is its mixture, exact, times the
+smoothed ratio by which refinement moved it.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,13 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.fft import dctn, idctn
+from scipy.ndimage import gaussian_filter, map_coordinates
 
 from vsbq._typing import Float, ndarray
 from vsbq.bounds import Bounds
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior
+from vsbq.refine import Refined
 from vsbq.transform import InferenceSpace
 
 __all__ = ["SHARES", "middles", "pair_marginal", "smoothed", "surface", "surface_of_draws"]
@@ -24,16 +30,47 @@ SLACK = 1e-4
 #: Widths of the smoothing to choose from, in cells.
 WIDTHS = np.geomspace(0.5, 40.0, 20)
 
+#: Width, in cells, over which the ratio of a refined density to its mixture is smoothed, and the draws under the
+#: smoothing kernel of which half are taken as unmoved.
+RATIO_WIDTH = 3.0
+FEW_DRAWS = 5.0
+
 Grid = tuple[Float[ndarray, " e"], Float[ndarray, " e"]]  # edges of the cells along both parameters
 Surface = tuple[Float[ndarray, "c c"], Float[ndarray, " 2"]]  # density per cell, and the levels that enclose SHARES
 
 
 def surface(posterior: Posterior, both: tuple[int, int], draws: Float[ndarray, "n d"], grid: Grid) -> Surface:
-    """The exact density of two parameters; a share q of the draws is where it is above its (1 − q)-quantile."""
-    pair = pair_marginal(posterior, both)
+    """The density of two parameters; a share q of the draws is where it is above its (1 − q)-quantile."""
     x, y = np.meshgrid(*map(middles, grid), indexing="ij")
-    density = pair.pdf(np.column_stack([x.ravel(), y.ravel()])).reshape(x.shape)
-    return density, np.quantile(pair.pdf(draws[:, both]), 1 - SHARES)
+    cells, seen = np.column_stack([x.ravel(), y.ravel()]), draws[:, both]
+    if posterior.refined is not None and both == (0, 1) and posterior.dimension == 2:
+        pair = posterior
+    else:
+        pair = pair_marginal(posterior, both)
+    density, at_draws = pair.pdf(cells).reshape(x.shape), pair.pdf(seen)
+    if posterior.refined is not None and pair is not posterior:
+        ratio = _moved(posterior.refined, posterior.space.inverse(posterior.refined.points)[:, both], grid)
+        density, at_draws = density * ratio, at_draws * _looked_up(ratio, seen, grid)
+    return density, np.quantile(at_draws, 1 - SHARES)
+
+
+def _moved(refined: Refined, points: Float[ndarray, "n 2"], grid: Grid) -> Float[ndarray, "c c"]:
+    """By how much refinement raised the density of two parameters in each cell.
+
+    The same draws stand for both densities, so that their ratio has little noise; it is one where there are none.
+    """
+    after, before = (
+        gaussian_filter(np.histogramdd(points, grid, weights=weights)[0], RATIO_WIDTH, mode="nearest")
+        for weights in refined.both_weights
+    )
+    few = FEW_DRAWS / (4 * np.pi * RATIO_WIDTH**2 * len(points))
+    return np.asarray((after + few) / (before + few))
+
+
+def _looked_up(values: Float[ndarray, "c c"], points: Float[ndarray, "n 2"], grid: Grid) -> Float[ndarray, " n"]:
+    """Values of the cells at some points, interpolated; beyond the grid those of the nearest cell."""
+    cells = [(x - edges[0]) / (edges[1] - edges[0]) - 0.5 for x, edges in zip(points.T, grid, strict=True)]
+    return np.asarray(map_coordinates(values, cells, order=1, mode="nearest"))
 
 
 def surface_of_draws(both: tuple[int, int], draws: Float[ndarray, "n d"], grid: Grid) -> Surface:
@@ -44,7 +81,7 @@ def surface_of_draws(both: tuple[int, int], draws: Float[ndarray, "n d"], grid: 
 
 
 def pair_marginal(posterior: Posterior, both: tuple[int, int]) -> Posterior:
-    """The marginal posterior of two parameters."""
+    """The marginal of two parameters, of the mixture where the posterior is refined."""
     space, mixture, i = posterior.space, posterior.mixture, list(both)
     bounds = Bounds(space.bounds.lower[i], space.bounds.upper[i])
     rows = mixture.trils[:, i]
@@ -57,6 +94,8 @@ def pair_marginal(posterior: Posterior, both: tuple[int, int]) -> Posterior:
         evaluations=None,
         surrogate=None,
         history=None,
+        refined=None,
+        prior_change=None,
     )
 
 
