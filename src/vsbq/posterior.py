@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -13,8 +14,10 @@ from vsbq._typing import ArrayLike, Float, ndarray
 from vsbq.bounds import Bounds
 from vsbq.evaluations import Evaluations
 from vsbq.marginal import NODES, Marginal
+from vsbq.noise import NoiseFinding
 from vsbq.numerics import mixture as mix
 from vsbq.numerics.mixture import Mixture
+from vsbq.prior_change import DrawnMarginal, PriorChange
 from vsbq.refine import Evidence, Refined, RefinedFit
 from vsbq.surrogate import Surrogate, SurrogateFit
 from vsbq.transform import InferenceSpace
@@ -22,8 +25,14 @@ from vsbq.trim import Trimmed
 from vsbq.variational import Elbo, VariationalFit
 
 if TYPE_CHECKING:
+    import getdist
     import pandas
+    import xarray
     from matplotlib.figure import Figure
+
+    from vsbq.comparison import Comparison
+    from vsbq.files.exports import LivePoints, MassMatrix
+    from vsbq.fit import Settings
 
 RandomState = int | np.random.Generator | None
 
@@ -37,6 +46,7 @@ class History(NamedTuple):
     seconds: dict[str, float]
     version: str
     refinement: RefinedFit | None = None
+    noise: NoiseFinding | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +90,7 @@ class Posterior:
     history: History | None
     refined: Refined | None = None
     evidence_estimate: Evidence | None = None  # of a refinement whose draws are not here, as in a compact file
+    prior_change: PriorChange | None = None  # of `with_prior`, where new weights of the draws were enough
 
     @property
     def dimension(self) -> int:
@@ -152,6 +163,8 @@ class Posterior:
 
     def _log_pdf(self, x: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """The surrogate's density, normalised, where it can be trusted; the mixture's elsewhere."""
+        if self.prior_change is not None:
+            return self.prior_change.log_pdf(x)
         u = self.space.forward(x)
         out = mix.log_pdf(self.mixture, u) - self.space.log_jacobian(u)
         if self.refined is not None:
@@ -176,7 +189,14 @@ class Posterior:
         )
         sds = np.linalg.norm(self.mixture.trils[:, i], axis=1)
         plain = Marginal(self.names[i], one, self.mixture.log_weights, self.mixture.means[:, i], sds)
-        return plain if self.refined is None else plain.corrected(self.refined.points[:, i], *self.refined.both_weights)
+        if self.refined is None:
+            return plain
+        corrected = plain.corrected(self.refined.points[:, i], *self.refined.both_weights)
+        if self.prior_change is None:
+            return corrected
+        return DrawnMarginal.of(
+            corrected, self.refined.points[:, i], self.refined.weights - self.refined.mixture_weights
+        )
 
     def mean(self) -> Float[ndarray, " d"]:
         """Posterior mean of each parameter."""
@@ -253,11 +273,132 @@ class Posterior:
 
         return corner(self, **options)
 
+    def suggest(self, n: int, rng: RandomState = None) -> Float[ndarray, "n d"]:
+        """n points in the user's space whose evaluation would reduce the uncertainty of this posterior most.
+
+        They lie where the surrogate is uncertain and the density may be high: also beyond the evaluations, where
+        nobody has looked yet. Evaluate them all and pass the values to `update`. The most telling ones come first.
+        """
+        from vsbq.suggest import suggest
+
+        return suggest(self, n, rng)
+
+    def update(
+        self,
+        points: ArrayLike | Evaluations,
+        log_density: ArrayLike | None = None,
+        *,
+        log_density_sd: ArrayLike | None = None,
+        settings: Settings | None = None,
+        rng: RandomState = None,
+        progress: bool | None = None,
+    ) -> Posterior:
+        """The posterior from these evaluations and the earlier ones together; the fit goes on from this one.
+
+        `points` may also be an `Evaluations`. All other arguments are those of `vsbq.fit`.
+        """
+        from vsbq.fit import fit
+        from vsbq.suggest import joined
+
+        together = joined(self, points, log_density, log_density_sd)
+        return fit(together, settings=settings, start=self, rng=rng, progress=progress)
+
+    def report(self, path: str | Path, **options: Any) -> Path:
+        """Write one self-contained HTML page that tells a colleague everything; see `vsbq.report.write_report`."""
+        from vsbq.report.page import write_report
+
+        return write_report(self, path, **options)
+
     def save(self, path: str | Path, *, compact: bool = False, overwrite: bool = False) -> Path:
         """Write the posterior to one npz file without pickles; `compact` leaves out surrogate and evaluations."""
-        from vsbq.files.posterior_file import save
+        from vsbq.files.posterior_file import PosteriorFileError, save
 
+        if self.prior_change is not None and not compact:
+            raise PosteriorFileError(
+                "A prior of yours, a function, is part of this posterior, and files hold no functions. Save the "
+                "posterior it came from and repeat with_prior, or save this one's mixture with compact=True."
+            )
         return save(self, path, compact=compact, overwrite=overwrite)
+
+    def with_prior(
+        self,
+        log_prior: Callable[[ndarray], Any],
+        *,
+        old_log_prior: Callable[[ndarray], Any] | None = None,
+        rng: RandomState = None,
+        settings: Settings | None = None,
+    ) -> Posterior:
+        """What the posterior would be under another prior, without a call of the model.
+
+        If the old prior is known as a function too, the draws get new weights, as long as enough of them count;
+        otherwise the evaluations are fitted anew, for which they must hold `log_prior`. Bounds stay as they are: the
+        new prior is cut off there. `prior_change` of the result is None after a new fit.
+
+        Args:
+            log_prior: log density of the new prior, of points (n, D) or of one point, with all constants.
+            old_log_prior: the same of the prior that the evaluations were made with. Not needed after an earlier
+                `with_prior`, nor if the evaluations hold a log prior that is the same everywhere.
+            rng: None, an integer or a NumPy Generator.
+            settings: of the new fit, if there is one.
+        """
+        from vsbq.prior_change import with_prior
+
+        return with_prior(self, log_prior, old_log_prior=old_log_prior, rng=rng, settings=settings)
+
+    def compare(self, others: Any, names: Sequence[str] | None = None, **options: Any) -> Comparison:
+        """Bayes factors and model probabilities against another posterior, several, or a dict of them by name.
+
+        `names` are of all models, this one first; of this one alone with a dict. Options are those of `vsbq.compare`.
+        """
+        from vsbq.comparison import compare_with
+
+        return compare_with(self, others, names, **options)
+
+    def to_arviz(self, n: int = 4000, rng: RandomState = None, chains: int | None = None) -> xarray.DataTree:
+        """Draws, evaluations and fit as a DataTree of ArviZ, over `sample`, or over `chain` and `draw` if `chains`."""
+        from vsbq.files.exports import to_arviz
+
+        return to_arviz(self, n, rng, chains)
+
+    def to_getdist(
+        self, n: int = 10_000, rng: RandomState = None, *, labels: Sequence[str] | None = None
+    ) -> getdist.MCSamples:
+        """Draws as getdist's MCSamples, with names, LaTeX labels and ranges."""
+        from vsbq.files.exports import to_getdist
+
+        return to_getdist(self, n, rng, labels=labels)
+
+    def start_ensemble(self, walkers: int, rng: RandomState = None) -> Float[ndarray, "n d"]:
+        """Distinct draws strictly inside the bounds, to start emcee or another ensemble sampler."""
+        from vsbq.files.exports import start_ensemble
+
+        return start_ensemble(self, walkers, rng)
+
+    def live_points(self, n: int, rng: RandomState = None, *, widen: float = 1.5) -> LivePoints:
+        """A start for nested samplers, with the prior that makes it right; see `LivePoints` for how to use it."""
+        from vsbq.files.exports import live_points
+
+        return live_points(self, n, rng, widen=widen)
+
+    def mass_matrix(
+        self, space: Literal["unconstrained", "user"] = "unconstrained", *, rng: RandomState = None
+    ) -> MassMatrix:
+        """Inverse metric (covariance) for Hamiltonian Monte Carlo, in Stan's unconstrained space or in the user's."""
+        from vsbq.files.exports import mass_matrix
+
+        return mass_matrix(self, space, rng=rng)
+
+    def covmat_text(self) -> str:
+        """The covariance with a line of names, as Cobaya reads it."""
+        from vsbq.files.exports import covmat_text
+
+        return covmat_text(self)
+
+    def save_covmat(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write `covmat_text` to a file."""
+        from vsbq.files.exports import save_covmat
+
+        return save_covmat(self, path, overwrite=overwrite)
 
     def __repr__(self) -> str:
         return (
