@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from vsbq.calibration import cut_blocks, held_out_score, overconfidence
+from vsbq.calibration import MOST_ROWS, calibrate, cut_blocks, held_out_score
+from vsbq.numerics import sgpr
 from vsbq.numerics.kernel import Hyperparameters, kernel
+from vsbq.numerics.subset import stratified_rows
 
 LEVEL_SCALE = 1e-3  # so flat that every point counts as high density
 
@@ -24,7 +26,7 @@ def hyperparameters(scale, output=1.0):
 
 def doubt(points, values, hyp, rng, noise=1e-6):
     regression = (points, values, np.full(len(values), noise))
-    return overconfidence(hyp, points[::3].copy(), regression, LEVEL_SCALE * values, rng)
+    return calibrate(hyp, points[::3].copy(), regression, LEVEL_SCALE * values, rng).overconfidence
 
 
 @pytest.fixture
@@ -102,3 +104,22 @@ def test_blocks_cover_the_better_points_once(rng):
 def test_nothing_to_hold_out_gives_no_score(rng):
     points, values = draw_function(rng, 1.0, n=30)
     assert score(points, values, hyperparameters(1.0), []) == -np.inf
+
+
+def test_without_a_block_the_mean_is_that_of_a_fit_without_it(rng):
+    points, values = draw_function(rng, 1.0)
+    hyp, noise = hyperparameters(1.0), np.full(len(values), 0.01)
+    inducing = points[::3].copy()
+    found = calibrate(hyp, inducing, (points, values, noise), LEVEL_SCALE * values, np.random.default_rng(0))
+    again = np.random.default_rng(0)  # the same blocks
+    rows = stratified_rows(points, LEVEL_SCALE * values, MOST_ROWS, again)
+    blocks = cut_blocks(points[rows], LEVEL_SCALE * values[rows], again)
+    assert len(found.without) == len(blocks)
+    x = rng.uniform(-3, 3, (50, 2))
+    everything, _ = sgpr.fit_factors(hyp, inducing, points, values, noise)
+    for change, block in zip(found.without, blocks, strict=True):
+        kept = np.delete(rows, block.held)
+        rest, _ = sgpr.fit_factors(hyp, inducing, points[kept], values[kept], noise[kept])
+        expected = sgpr.predict_mean(hyp, rest, x) - sgpr.predict_mean(hyp, everything, x)
+        np.testing.assert_allclose(kernel(x, inducing, hyp) @ change, expected, atol=1e-6)
+        assert np.abs(expected).max() > 0.01

@@ -1,6 +1,6 @@
 """The refined posterior against the slow way: the surrogate on a fine grid."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -12,7 +12,8 @@ from vsbq.marginal import KNOTS, Correction
 from vsbq.numerics import quadrature
 from vsbq.numerics.mixture import sample
 from vsbq.progress import Progress
-from vsbq.refine import Refinement, _pareto_smoothed, _surrogate_sd, refine
+from vsbq.refine import Refinement, _held_out_sd, _pareto_smoothed, _surrogate_sd, refine
+from vsbq.surrogate import Surrogate
 from vsbq.transform import unrotated
 
 QUIET = Progress(1, False)
@@ -165,6 +166,30 @@ def test_uncertainty_of_the_evidence_is_that_of_the_quadrature(post):
     slow = mixture.weights @ quadrature.integral_covariance(mixture, surrogate.hyp, surrogate.factors) @ mixture.weights
     found = np.mean([_surrogate_sd(surrogate, u, weights, Refinement(), rng) ** 2 for _ in range(5)])
     assert found == pytest.approx(surrogate.overconfidence**2 * slow, rel=0.2)
+
+
+def test_blocks_move_the_evidence_by_what_their_absence_moves_the_mean(post):
+    """Two blocks that shift the whole mean, one up and one down: the jackknife of the shifts themselves."""
+    region = post.refined.region
+    u = (
+        post.refined.points
+        if region.surrogate.space.rotation is None
+        else post.refined.points @ (region.surrogate.space.rotation.T)
+    )
+
+    class Shifted(Surrogate):
+        def changes(self, u):
+            return np.array([[0.3], [-0.1], [-0.2]]) * np.ones(len(u))
+
+    shifted = Shifted(**{part.name: getattr(region.surrogate, part.name) for part in fields(Surrogate)})
+    roomy = replace(region, surrogate=shifted, most_mean=np.inf)
+    found = _held_out_sd(roomy, u, post.refined.weights, Refinement(), np.random.default_rng(0))
+    assert found == pytest.approx(np.sqrt(2 / 3 * (0.3**2 + 0.1**2 + 0.2**2)))
+    capped = replace(roomy, most_mean=-np.inf)  # no change may claim more than was seen
+    found = _held_out_sd(capped, u, post.refined.weights, Refinement(), np.random.default_rng(0))
+    assert found == pytest.approx(np.sqrt(2 / 3 * (0.1**2 + 0.0**2 + 0.1**2)))
+    assert 0 < post.refined.evidence.held_out_sd < 0.1
+    assert post.log_evidence_sd > post.refined.evidence.held_out_sd
 
 
 # Weights

@@ -15,7 +15,7 @@ from vsbq.numerics.linalg import NotPositiveDefinite
 from vsbq.numerics.shaping import contour_depth
 from vsbq.numerics.subset import cluster_centres, spread_rows, stratified_rows
 
-__all__ = ["Block", "cut_blocks", "held_out_score", "overconfidence"]
+__all__ = ["Block", "Calibration", "calibrate", "cut_blocks", "held_out_score"]
 
 BLOCKS = 10
 DEPTH = 6.0  # blocks are cut from the evaluations within this contour of the best
@@ -32,14 +32,21 @@ class Block(NamedTuple):
     tested: Int[ndarray, " t"]
 
 
-def overconfidence(
+class Calibration(NamedTuple):
+    """What holding out blocks of evaluations has shown."""
+
+    overconfidence: float  # the factor by which errors exceed the predicted sd; at least 1
+    without: Float[ndarray, "b m"]  # what each block's absence adds to the weights of the sparse GP's mean
+
+
+def calibrate(
     hyp: Hyperparameters,
     inducing: Float[ndarray, "m d"],
     regression: Regression,
     level: Float[ndarray, " n"],
     rng: np.random.Generator,
-) -> float:
-    """The factor by which errors exceed the predicted sd when whole blocks of evaluations are held out; at least 1.
+) -> Calibration:
+    """Hold out whole blocks of evaluations, one after the other: how large are the errors, how does the mean change?
 
     An optimiser leaves most of its evaluations at the mode. Hyperparameters that explain those best may promise far
     too much for the gaps between its paths; a block of neighbours that the surrogate has not seen is such a gap.
@@ -47,11 +54,16 @@ def overconfidence(
     rows = stratified_rows(regression[0], level, MOST_ROWS, rng)
     points, values, noise = (column[rows] for column in regression)
     blocks = cut_blocks(points, level[rows], rng)
-    squares = [
-        float(np.mean(residual**2 / (variance + noise[block.tested])))
-        for block, residual, variance in _held_out(hyp, inducing, (points, values, noise), blocks)
-    ]
-    return max(1.0, float(np.sqrt(np.mean(squares)))) if squares else 1.0
+    try:
+        every = sgpr.fit_factors(hyp, inducing, points, values, noise)[0].weights if blocks else inducing[:, 0]
+    except NotPositiveDefinite:
+        blocks = []
+    squares, without = [], []
+    for held in _held_out(hyp, inducing, (points, values, noise), blocks):
+        squares.append(float(np.mean(held.residual**2 / (held.variance + noise[held.block.tested]))))
+        without.append(held.weights - every)
+    factor = max(1.0, float(np.sqrt(np.mean(squares)))) if squares else 1.0
+    return Calibration(factor, np.array(without).reshape(len(without), len(inducing)))
 
 
 def held_out_score(
@@ -66,16 +78,25 @@ def held_out_score(
     `noise` are the variances with which they are judged, the same for all surrogates that are to be compared.
     """
     scores = []
-    for block, residual, variance in _held_out(hyp, inducing, regression, blocks):
-        total = variance + noise[block.tested]
-        scores.append(-0.5 * (np.log(total) + residual**2 / total))
+    for held in _held_out(hyp, inducing, regression, blocks):
+        total = held.variance + noise[held.block.tested]
+        scores.append(-0.5 * (np.log(total) + held.residual**2 / total))
     return float(np.mean(np.concatenate(scores))) if scores else -np.inf
+
+
+class _HeldOut(NamedTuple):
+    """Residuals and variances of the log density in a block, and the GP's weights, given the evaluations outside it."""
+
+    block: Block
+    residual: Float[ndarray, " t"]
+    variance: Float[ndarray, " t"]
+    weights: Float[ndarray, " m"]
 
 
 def _held_out(
     hyp: Hyperparameters, inducing: Float[ndarray, "m d"], regression: Regression, blocks: list[Block]
-) -> Iterator[tuple[Block, Float[ndarray, " t"], Float[ndarray, " t"]]]:
-    """Residuals and variances of the log density in each block, given the evaluations outside it."""
+) -> Iterator[_HeldOut]:
+    """Each block, as the evaluations outside it predict it."""
     points, values, noise = regression
     for block in blocks:
         rest = np.setdiff1d(np.arange(len(points)), block.held, assume_unique=True)
@@ -85,7 +106,7 @@ def _held_out(
             continue
         tested = points[block.tested]
         residual = values[block.tested] - sgpr.predict_mean(hyp, factors, tested)
-        yield block, residual, sgpr.predict_variance(hyp, factors, tested)
+        yield _HeldOut(block, residual, sgpr.predict_variance(hyp, factors, tested), factors.weights)
 
 
 def cut_blocks(points: Float[ndarray, "n d"], level: Float[ndarray, " n"], rng: np.random.Generator) -> list[Block]:

@@ -284,7 +284,7 @@ def _evidence(post: Posterior, x: Float[ndarray, "n d"], found: _Weighted, rng: 
         return f"{100 * outside:.0f} % of the new posterior lies where the surrogate can't be trusted"
     noise = float(np.sqrt(before.monte_carlo_error**2 + max(1.0 / found.effective - 1.0 / len(x), 0.0)))
     sd = _surrogate_sd(region.surrogate, turned, found.weights, Refinement(), rng)
-    return Evidence(before.value + found.log_mean, sd, -float(np.log1p(-outside)), noise)
+    return Evidence(before.value + found.log_mean, sd, -float(np.log1p(-outside)), noise, before.held_out_sd)
 
 
 def _mixture_weights(post: Posterior, mixture: Mixture) -> Float[ndarray, " n"]:

@@ -53,17 +53,18 @@ class RefinedFit(NamedTuple):
 
 class Evidence(NamedTuple):
     """Log evidence relative to the offset, and what it may be off by: by the surrogate's uncertainty, by mass outside
-    the trusted region and by Monte Carlo."""
+    the trusted region, by Monte Carlo, and by what it owes to single regions of the evaluations."""
 
     value: float
     surrogate_sd: float
     outside: float
     monte_carlo_error: float
+    held_out_sd: float = 0.0  # jackknife over blocks of evaluations
 
     @property
     def sd(self) -> float:
         """All of it together."""
-        return float(np.sqrt(self.surrogate_sd**2 + self.outside**2 + self.monte_carlo_error**2))
+        return float(np.sqrt(sum(part**2 for part in self[1:])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +143,8 @@ def refine(
     # The surrogate's evidence inside, divided by the mixture's share there, is that of the whole.
     beyond = -float(np.log1p(-outside))
     sd = _surrogate_sd(region.surrogate, u, weights, settings, rng)
-    return Refined(u, weights, to_mixture, Evidence(value + beyond, sd, beyond, float(error)), region), fit
+    evidence = Evidence(value + beyond, sd, beyond, float(error), _held_out_sd(region, u, weights, settings, rng))
+    return Refined(u, weights, to_mixture, evidence, region), fit
 
 
 def _widened(mixture: Mixture, settings: Refinement) -> Mixture:
@@ -178,6 +180,28 @@ def _surrogate_sd(
     rows = rng.choice(len(points), (2, settings.uncertainty_draws), p=weights / weights.sum())
     covariance = sgpr.predict_covariance(surrogate.hyp, surrogate.factors, points[rows[0]], points[rows[1]])
     return surrogate.overconfidence * float(np.sqrt(max(covariance.mean(), 0.0)))
+
+
+def _held_out_sd(
+    region: TrustedRegion,
+    points: Float[ndarray, "n d"],
+    weights: Float[ndarray, " n"],
+    settings: Refinement,
+    rng: np.random.Generator,
+) -> float:
+    """Standard error of the log evidence by leaving out one block of evaluations after the other.
+
+    The sparse GP's own uncertainty assumes that its kernel is right. How much the evidence owes to single regions of
+    the evaluations is seen without that assumption.
+    """
+    rows = rng.choice(len(points), settings.uncertainty_draws, p=weights / weights.sum())
+    u = points[rows]
+    room = np.maximum(region.most_mean - region.surrogate.mean(u), 0.0)  # no more than any evaluation has shown
+    changes = np.minimum(region.surrogate.changes(u), room)
+    if len(changes) < 2:
+        return 0.0
+    without = logsumexp(changes, axis=1) - np.log(len(rows))
+    return float(np.sqrt((len(without) - 1) * np.var(without)))
 
 
 # Sequential Monte Carlo

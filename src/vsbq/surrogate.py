@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from vsbq._typing import ArrayLike, Float, ndarray
-from vsbq.calibration import overconfidence
+from vsbq.calibration import calibrate
 from vsbq.coordinates import first_hyperparameters
 from vsbq.errors import FitError
 from vsbq.learning import learn_sparse, learning_set, polish
-from vsbq.numerics import sgpr
+from vsbq.numerics import linalg, sgpr
 from vsbq.numerics.inducing import greedy_inducing
-from vsbq.numerics.kernel import Hyperparameters
+from vsbq.numerics.kernel import Hyperparameters, kernel
 from vsbq.numerics.linalg import NotPositiveDefinite
 from vsbq.numerics.shaping import contour_depth
 from vsbq.progress import Progress, logger
@@ -52,6 +52,7 @@ class Surrogate:
     factors: sgpr.Factors
     offset: float
     overconfidence: float = 1.0  # by which the sparse GP's own sd has to be multiplied
+    without: Float[ndarray, "b m"] | None = None  # changes of the weights if blocks of evaluations were not there
 
     def predict(self, x: ArrayLike) -> Prediction:
         """Log density at points (n, D) of the user's space: mean and sd of the surrogate."""
@@ -62,6 +63,12 @@ class Surrogate:
     def mean(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """Posterior mean in inference space, relative to `offset`."""
         return sgpr.predict_mean(self.hyp, self.factors, u)
+
+    def changes(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "b n"]:
+        """How the mean changes at each point if one block of evaluations, or another, is left out."""
+        if self.without is None or not len(self.without):
+            return np.zeros((0, len(u)))
+        return np.asarray(linalg.product(self.without, kernel(self.factors.inducing, u, self.hyp)))
 
     def variance(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """Posterior variance in inference space, as held-out evaluations suggest it."""
@@ -104,9 +111,9 @@ def fit_surrogate(
         if enough or count == most:
             break
         count = min(2 * count, most)
-    doubt = overconfidence(hyp, factors.inducing, final.regression(theta[-1]), training.level, rng.spawn(1)[0])
-    logger.info("held-out blocks: errors %.2f times the predicted sd", doubt)
-    surrogate = Surrogate(training.space, hyp, factors, training.offset, doubt)
+    held_out = calibrate(hyp, factors.inducing, final.regression(theta[-1]), training.level, rng.spawn(1)[0])
+    logger.info("held-out blocks: errors %.2f times the predicted sd", held_out.overconfidence)
+    surrogate = Surrogate(training.space, hyp, factors, training.offset, *held_out)
     if (training.noise_sd > 0).any():
         training = training.smoothed(surrogate.mean(training.points), surrogate.variance(training.points))
     rotated = training.space.rotation is not None

@@ -25,6 +25,7 @@ from vsbq.numerics.shaping import contour_depth
 from vsbq.numerics.subset import cluster_centres
 from vsbq.progress import Progress, logger
 from vsbq.surrogate import Surrogate
+from vsbq.transform import InferenceSpace
 from vsbq.trim import TrainingSet
 from vsbq.trust import TrustedRegion
 
@@ -124,12 +125,17 @@ def fit_mixture(
     settings: VariationalMixture,
     rng: np.random.Generator,
     progress: Progress,
+    *,
+    earlier: Mixture | None = None,
 ) -> tuple[Mixture, Elbo, VariationalFit]:
-    """Both starts for a while, the better one to the end; the ELBO from fresh draws."""
+    """Both starts for a while, the better one to the end; the ELBO from fresh draws.
+
+    A mixture that was fitted to fewer evaluations, in the same coordinates, takes the place of the first start.
+    """
     surrogate = region.surrogate
     box = SoftBox.around(training.points)
     tried: list[_Tried] = []
-    for name, start in starts(training, settings, rng).items():
+    for name, start in starts(training, settings, rng, earlier).items():
         progress.say(f"mixture: start {name}")
         climb = _stochastic_ascent if settings.adam_steps else partial(_ascend, schedule=settings.first)
         mixture = climb(start, settings, surrogate=surrogate, box=box, rng=rng)
@@ -254,8 +260,32 @@ def elbo(mixture: Mixture, surrogate: Surrogate, rng: np.random.Generator, draws
     return Elbo(expected + float(np.mean(entropies)), float(np.sqrt(max(variance, 0.0))), error)
 
 
-def starts(training: TrainingSet, settings: VariationalMixture, rng: np.random.Generator) -> dict[str, Mixture]:
-    """The two starts: around the best points, and spread by K-means over the high-density points."""
+def starts(
+    training: TrainingSet, settings: VariationalMixture, rng: np.random.Generator, earlier: Mixture | None = None
+) -> dict[str, Mixture]:
+    """The two starts: an earlier mixture, or around the best points; and spread over the high-density points."""
+    if earlier is None:
+        first = {"best points": _narrow_start(training, settings, rng)}
+    else:
+        cov = np.matmul(earlier.trils, np.swapaxes(earlier.trils, 1, 2))
+        first = {"earlier posterior": earlier._replace(trils=settings.family.roots(earlier.weights, cov))}
+    return {**first, "high-density region": _spread_start(training, settings, rng)}
+
+
+def moved(mixture: Mixture, here: InferenceSpace, there: InferenceSpace) -> Mixture:
+    """The same density in other coordinates of the same parameters and bounds: they differ by a linear map."""
+    d = len(here.scale)
+    out = np.eye(d) if here.rotation is None else np.linalg.inv(here.rotation)
+    back = np.eye(d) if there.rotation is None else there.rotation
+    linear = (back / there.scale) @ (here.scale[:, None] * out)
+    shift = (here.centre - there.centre) / there.scale @ back.T
+    half = linear @ mixture.trils
+    trils = np.linalg.cholesky(half @ np.swapaxes(half, 1, 2))
+    return Mixture(mixture.log_weights, mixture.means @ linear.T + shift, trils)
+
+
+def _narrow_start(training: TrainingSet, settings: VariationalMixture, rng: np.random.Generator) -> Mixture:
+    """All components around the best points."""
     k = settings.components(training.dimension)
     order = np.argsort(-training.level, kind="stable")
     top = training.points[order[: max(training.dimension + 2, len(order) // 100)]]
@@ -263,8 +293,7 @@ def starts(training: TrainingSet, settings: VariationalMixture, rng: np.random.G
     near = near if len(near) > 2 * training.dimension else top
     width = np.maximum(near.std(axis=0), 1e-3 * np.ptp(training.points, axis=0))
     centres = top.mean(axis=0) + 0.1 * width * rng.standard_normal((k, training.dimension))
-    narrow = Mixture(np.full(k, -np.log(k)), centres, np.tile(np.diag(0.5 * width), (k, 1, 1)))
-    return {"best points": narrow, "high-density region": _spread_start(training, settings, rng)}
+    return Mixture(np.full(k, -np.log(k)), centres, np.tile(np.diag(0.5 * width), (k, 1, 1)))
 
 
 def _spread_start(training: TrainingSet, settings: VariationalMixture, rng: np.random.Generator) -> Mixture:

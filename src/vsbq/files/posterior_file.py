@@ -14,6 +14,7 @@ K components, M inducing points and N evaluations the arrays are:
     surrogate_hyperparameters (3D+2)   log length scales, log output scale, top, centre and log widths of the mean
     surrogate_inducing (M, D), surrogate_weights (M), surrogate_chol_kernel, surrogate_chol_v (M(M+1)/2)
     surrogate_rotation (D, D)          if there is one, the surrogate's coordinates are rotation · u
+    surrogate_without (B, M)           changes of the weights if a block of evaluations is left out, one row for each
     refined_points (R, D), refined_weights (R), refined_mixture_weights (R)
                                        draws in u that represent the refined posterior with the first weights and the
                                        mixture with the second; both sum to one
@@ -86,6 +87,7 @@ class _SurrogateHeader(NamedTuple):
     offset: float
     jitter: float
     overconfidence: float = 1.0
+    blocks: int | None = None
 
 
 class _RefinedHeader(NamedTuple):
@@ -245,14 +247,17 @@ def _take_apart_surrogate(surrogate: Surrogate, posterior: Posterior) -> tuple[_
     rotated = space.rotation is not None
     if space.rotation is not None:
         arrays["surrogate_rotation"] = space.rotation
-    scalars = (surrogate.offset, factors.jitter, surrogate.overconfidence)
+    if surrogate.without is not None:
+        arrays["surrogate_without"] = surrogate.without
+    blocks = None if surrogate.without is None else len(surrogate.without)
+    scalars = (surrogate.offset, factors.jitter, surrogate.overconfidence, blocks)
     return _SurrogateHeader(len(factors.inducing), rotated, *scalars), arrays
 
 
 def _put_together_surrogate(header: _Header, arrays: Arrays, space: InferenceSpace) -> Surrogate | None:
     if header.surrogate is None:
         return None
-    inducing, rotated, offset, jitter, doubt = header.surrogate
+    inducing, rotated, offset, jitter, doubt, _ = header.surrogate
     if rotated:
         space = replace(space, rotation=arrays["surrogate_rotation"])
         _require(np.linalg.matrix_rank(arrays["surrogate_rotation"]) == len(header.names), "a rotation is singular")
@@ -266,7 +271,8 @@ def _put_together_surrogate(header: _Header, arrays: Arrays, space: InferenceSpa
     positive = (np.diagonal(factors.chol_kernel) > 0).all() and (np.diagonal(factors.chol_v) > 0).all()
     _require(positive, "a Cholesky factor of the surrogate has no positive diagonal")
     _require(doubt >= 1, "the overconfidence of the surrogate is below 1")
-    return Surrogate(space, Hyperparameters.unpack(arrays["surrogate_hyperparameters"]), factors, offset, doubt)
+    hyp, without = Hyperparameters.unpack(arrays["surrogate_hyperparameters"]), arrays.get("surrogate_without")
+    return Surrogate(space, hyp, factors, offset, doubt, without)
 
 
 def _take_apart_refined(refined: Refined) -> tuple[_RefinedHeader, Arrays]:
@@ -384,6 +390,8 @@ def _shapes(header: _Header) -> dict[str, tuple[int, ...]]:
         shapes |= {f"surrogate_{name}": (m * (m + 1) // 2,) for name in ("chol_kernel", "chol_v")}
         if header.surrogate.rotated:
             shapes["surrogate_rotation"] = (d, d)
+        if header.surrogate.blocks is not None:
+            shapes["surrogate_without"] = (header.surrogate.blocks, m)
     if header.refined is not None:
         r = header.refined.rows
         shapes |= {"refined_points": (r, d), "refined_weights": (r,), "refined_mixture_weights": (r,)}
