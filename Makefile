@@ -67,5 +67,5 @@ $(VENV)/.bench: pyproject.toml $(VENV)/.created
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml $(VENV)/.created
-	$(BIN)/python -m pip install -q -e ".[plot,bench]" --group dev
+	$(BIN)/python -m pip install -q -e ".[plot,bench,optuna,parquet,samplers,arviz,getdist]" --group dev
 	@touch $@

@@ -1,23 +1,54 @@
 """Turn the log-density evaluations an optimiser left behind into a posterior."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from vsbq._version import __version__
 from vsbq.audit import audit
-from vsbq.errors import EvaluationsError, FitError, VsbqError
+from vsbq.comparison import Comparison, ComparisonError, compare
+from vsbq.errors import EvaluationsError, FitError, VsbqError, VsbqWarning
 from vsbq.evaluations import Evaluations
+from vsbq.files.exports import ExportError
 from vsbq.files.posterior_file import PosteriorFileError, load
 from vsbq.fit import Settings, fit
+from vsbq.group_comparison import GroupComparison, compare_groups
 from vsbq.posterior import Posterior
 
+if TYPE_CHECKING:
+    from vsbq import readers, record, report
+    from vsbq.record import Recorder, RecorderError
+
 __all__ = [
+    "Comparison",
+    "ComparisonError",
     "Evaluations",
     "EvaluationsError",
+    "ExportError",
     "FitError",
+    "GroupComparison",
     "Posterior",
     "PosteriorFileError",
+    "Recorder",
+    "RecorderError",
     "Settings",
     "VsbqError",
+    "VsbqWarning",
     "__version__",
     "audit",
+    "compare",
+    "compare_groups",
     "fit",
     "load",
+    "readers",
+    "record",
+    "report",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what not everybody needs on first use; a Python without SQLite still fits posteriors."""
+    if name in {"Recorder", "RecorderError"}:
+        return getattr(import_module("vsbq.record"), name)
+    if name in {"readers", "record", "report"}:
+        return import_module(f"vsbq.{name}")
+    raise AttributeError(f"module 'vsbq' has no attribute '{name}'")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
+from vsbq.bench.ablation import STEPS
 from vsbq.bench.behaviour import lotka_volterra, multisensory, timing
 from vsbq.bench.lumpy import lumpy
 from vsbq.bench.methods.bbvi import BbviSettings, bbvi
@@ -51,6 +52,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
     {
         "vsbq": partial(recycle, settings=Settings()),
         "vsbq_paper": partial(recycle, settings=Settings.paper()),
+        **{name: partial(recycle, settings=settings) for name, settings in STEPS.items()},
         "laplace": laplace,
         **{name: partial(bbvi, settings=replace(choice, samples=(10, 100))) for name, choice in FAMILIES.items()},
         **{f"{name}_paper": partial(bbvi, settings=choice) for name, choice in FAMILIES.items()},

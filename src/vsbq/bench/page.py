@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from vsbq.bench import figures
+from vsbq.bench.ablation import ablation
+from vsbq.bench.calibration_table import calibration
 from vsbq.bench.lines import Line
 from vsbq.bench.overview import OVERVIEWS
 from vsbq.bench.problems import Problem, rosenbrock_gaussian, two_moons
@@ -58,7 +60,7 @@ def _fresh_fit(lines: Sequence[Line], make: Callable[[], Problem]) -> Figure:
 
 _PANELS = "Medians with shaded 95 % intervals; dash-dotted lines are the thresholds 1, 0.2 and 1/8."
 
-TABLES = MappingProxyType({**DETAILED, **OVERVIEWS})
+TABLES = MappingProxyType({**DETAILED, **OVERVIEWS, "ablation": ablation, "calibration": calibration})
 
 PICTURES: Mapping[str, Picture] = MappingProxyType(
     {

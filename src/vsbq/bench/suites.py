@@ -15,6 +15,7 @@ __all__ = ["SUITES", "Block", "Job", "jobs_of"]
 OURS = ("vsbq", "vsbq_paper")
 SYNTHETIC = ("two_moons", "rosenbrock_gaussian")
 BEHAVIOUR = ("timing", "multisensory")
+ABLATION = ("ablation_full", "ablation_white", "ablation_refined", "ablation_shaped")
 NOISE_LEVELS = (0.0, 1.0, 3.0, 5.0, 7.0)
 FEWER = (1000, 2000)
 BBVI = ("bbvi_diagonal", "bbvi_full", "bbvi_mog5", "bbvi_mog50")
@@ -70,6 +71,11 @@ SUITES: Mapping[str, tuple[Block, ...]] = MappingProxyType(
             Block(problems=("multisensory",), methods=OURS, evaluations_per_dimension=FEWER, seeds=5),
             Block(problems=SYNTHETIC, methods=OURS, optimisers=("bads",), seeds=3),
             Block(problems=BEHAVIOUR, methods=OURS, optimisers=("bads",), noise_sds=(0.0, 3.0), seeds=3),
+        ),
+        # What each step from the printed algorithm to the default brings.
+        "ablation": (
+            Block(problems=SYNTHETIC, methods=ABLATION, seeds=3),
+            Block(problems=BEHAVIOUR, methods=ABLATION, noise_sds=(0.0, 3.0), seeds=3),
         ),
         # Beyond the paper.
         "further": (Block(problems=("lumpy", "lotka_volterra"), methods=OURS, seeds=5),),

@@ -124,6 +124,7 @@ def _median(values: Iterable[float | None]) -> float | None:
 def usual(summaries: Sequence[Summary], optimiser: str | None = "cma") -> list[Summary]:
     """Keep the longest traces of each problem, those the main results are made from; None keeps every optimiser."""
     longest: dict[str, int] = {}
+    summaries = [s for s in summaries if not s.cell.method.startswith("ablation_")]
     for s in summaries:
         longest[s.cell.problem] = max(longest.get(s.cell.problem, 0), s.cell.evaluations)
     wanted = [s for s in summaries if s.cell.evaluations == longest[s.cell.problem]]
@@ -188,7 +189,7 @@ def _score_table(header: tuple[str, ...], rows: Sequence[_Row]) -> str:
 
 
 def _best(rows: Sequence[_Row]) -> dict[tuple[Hashable, str], MedianInterval]:
-    """Return the best value of each score among rivals, where there are at least two."""
+    """The best value of each score among rivals, where there are at least two."""
     values: dict[tuple[Hashable, str], list[MedianInterval]] = {}
     for row in rows:
         for score in SCORES:

@@ -361,7 +361,7 @@ def _check_numbers(header: _Header, arrays: Arrays) -> None:
         fine = ~np.isnan(array) if name in may_be_infinite else np.isfinite(array)
         _require(fine.all(), f"'{name}' holds NaN or infinity")
     parts = (header.elbo, header.surrogate, header.evidence, header.refined)
-    scalars = [header.offset, *(number for part in parts if part is not None for number in part)]
+    scalars = [header.offset, *(x for part in parts if part is not None for x in part if x is not None)]
     _require(np.isfinite(scalars).all(), "the ELBO, the evidence, an offset or the jitter is not finite")
     _require(header.elbo.sd >= 0, "the sd of the ELBO is negative")
     _require(header.evidence is None or min(header.evidence[1:]) >= 0, "an error of the evidence is negative")

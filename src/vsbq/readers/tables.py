@@ -49,6 +49,9 @@ def read_file(
     """The evaluations in a CSV, TSV, Parquet or npz file, or in the database of a recorder."""
     name = _shown(path)
     try:
+        # Before Python opens it: closing it again would drop the locks of a recorder that is writing to it.
+        if _is_recorded(path):
+            return Evaluations.from_recorder(path, **options)
         with _open(path) as stream:
             database = _head(stream).startswith(b"SQLite format 3\0")
             table = None if database else _read_safely(lambda: _read_table(stream, Path(path), encoding))
@@ -58,6 +61,14 @@ def read_file(
         return _evaluations(table, roles, params, options)
     except VsbqError as error:
         raise EvaluationsError(f"{name}: {error}") from error
+
+
+def _is_recorded(path: str | os.PathLike[str]) -> bool:
+    if not os.path.isfile(path):
+        return False
+    from vsbq.record import is_store
+
+    return is_store(path)
 
 
 def _read_safely(read: Callable[[], Any]) -> Any:
