@@ -263,7 +263,16 @@ def test_duplicates_that_disagree(noise):
 def test_many_duplicates_that_disagree_are_cut_short():
     points, y = sample()
     points[30:] = points[:30]
-    refused(["(rows 0 and 30; 1 and 31; 2 and 32; 3 and 33; 4 and 34, and 25 more)"], points, y)
+    exact = np.zeros(N)
+    refused(["(rows 0 and 30; 1 and 31; 2 and 32; 3 and 33; 4 and 34, and 25 more)"], points, y, log_density_sd=exact)
+
+
+def test_duplicates_that_disagree_as_a_rule_are_noisy():
+    points, y = sample()
+    points[50:] = points[:10]
+    assert Evaluations(points, y).log_density_sd is None  # the fit finds out how noisy they are
+    y[52:] = y[2:10]  # most of them agree, so that the others are mistakes
+    refused(["2 pairs of rows"], points, y)
 
 
 def test_duplicates_that_agree_or_are_noisy_are_fine():
