@@ -1,0 +1,490 @@
+"""`vsbq fit` and what goes on from its folder: files, words, JSON, interruption; nothing is replaced unasked."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import importlib.util
+import io
+import json
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vsbq
+from vsbq.cli import main
+from vsbq.commands import demo
+from vsbq.commands.terminal import Terminal
+from vsbq.errors import VsbqWarning
+from vsbq.record import Recorder
+
+N = 200
+CENTRE, VARIANCE = np.array([0.3, -0.2]), np.array([0.5, 1.5])
+LOG_EVIDENCE = 7.0 + np.log(2 * np.pi) + 0.5 * np.log(VARIANCE).sum()
+FILES = {"posterior.npz", "samples.csv", "report.html", "fit.log", "summary.json"}
+SOURCES = Path(vsbq.__file__).parents[1]
+
+
+def evaluations(n: int = N, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    points = rng.normal([0.5, -0.5], [1.0, 1.5], (n, 2))
+    return points, 7.0 - 0.5 * ((points - CENTRE) ** 2 / VARIANCE).sum(axis=1)
+
+
+def write_csv(path: Path, names: list[str], *columns) -> Path:
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(names)
+        writer.writerows(np.column_stack(columns).tolist())
+    return path
+
+
+def call(*arguments) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a command."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([str(argument) for argument in arguments])
+    return code, out.getvalue(), err.getvalue()
+
+
+class Fitted:
+    """One fit for all tests: nobody changes its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        points, values = evaluations()
+        self.table = write_csv(folder / "evaluations.csv", ["iteration", "a", "b", "lp"], np.arange(N), points, values)
+        self.out = folder / "deep" / "out"
+        self.code, self.said, self.warned = call("fit", self.table, "-o", self.out, "--seed", 1, "--title", "A <fit>")
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory) -> Fitted:
+    return Fitted(tmp_path_factory.mktemp("fit"))
+
+
+@pytest.fixture
+def table(tmp_path) -> Path:
+    points, values = evaluations()
+    return write_csv(tmp_path / "evaluations.csv", ["a", "b", "log_density"], points, values)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# The folder
+
+
+def test_one_command_from_a_table_to_a_folder(fitted):
+    assert fitted.code == 0
+    assert {path.name for path in fitted.out.iterdir()} == FILES
+    assert fitted.warned == ""
+
+
+def test_the_posterior_is_right(fitted):
+    post = vsbq.load(fitted.out / "posterior.npz")
+    assert post.names == ("a", "b")
+    np.testing.assert_allclose(post.mean(), CENTRE, atol=0.05)
+    assert abs(post.log_evidence - LOG_EVIDENCE) < max(4 * post.log_evidence_sd, 0.02)
+
+
+def test_samples_are_the_draws_of_the_posterior(fitted):
+    with (fitted.out / "samples.csv").open(newline="") as stream:
+        header, *rows = csv.reader(stream)
+    draws = np.array(rows, dtype=float)
+    assert header == ["a", "b"]
+    assert draws.shape == (4000, 2)
+    assert np.all(np.abs(draws.mean(axis=0) - CENTRE) < 0.02 + 4 * np.sqrt(VARIANCE / 4000))
+
+
+def test_the_summary_is_plain_json(fitted):
+    summary = json.loads((fitted.out / "summary.json").read_text(), parse_constant=pytest.fail)
+    assert summary["parameters"]["a"]["lower_bound"] is None
+    assert abs(summary["parameters"]["b"]["sd"] - VARIANCE[1] ** 0.5) < 0.05
+    assert summary["seed"] == 1
+    assert summary["title"] == "A <fit>"
+    assert summary["inputs"] == [{"file": str(fitted.table), "rows": N}]
+    assert set(summary["files"]) == FILES
+
+
+def test_the_report_has_the_title_and_the_log(fitted):
+    page = (fitted.out / "report.html").read_text(encoding="utf-8")
+    assert "A &lt;fit&gt;" in page
+    assert "seed 1" in page
+    log = (fitted.out / "fit.log").read_text(encoding="utf-8")
+    for word in ("evaluations.csv", "surrogate", "log evidence", "audit"):
+        assert word in log
+    assert log.splitlines()[0] in page.replace("&#x27;", "'").replace("&#39;", "'")
+
+
+def test_it_says_what_it_guessed_and_what_came_out(fitted):
+    for words in (
+        "column 'lp' (guessed from its name)",
+        "'a' and 'b' (the other numeric columns)",
+        "Left out 'iteration'",
+        "--bound a=LOW,HIGH",
+        "log evidence",
+        "report.html",
+        "--seed 1",
+    ):
+        assert words in fitted.said
+    assert "\x1b" not in fitted.said
+
+
+def test_the_logger_is_left_as_it_was(fitted):
+    logger = logging.getLogger("vsbq")
+    assert logger.level == logging.NOTSET
+    assert [type(handler) for handler in logger.handlers] == [logging.NullHandler]
+
+
+# Nothing is replaced unasked, and an interrupted fit leaves nothing
+
+
+def test_a_second_fit_is_refused_at_once(fitted):
+    before = contents(fitted.out)
+    start = time.perf_counter()
+    code, _, err = call("fit", fitted.table, "-o", fitted.out)
+    assert code == 1
+    assert "--overwrite" in err
+    assert time.perf_counter() - start < 1.0
+    assert contents(fitted.out) == before
+
+
+def test_overwrite_replaces_everything_and_other_files_stay(fitted, tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    folder = shutil.copytree(fitted.out, tmp_path / "out")
+    (folder / "notes.txt").write_text("mine")
+    post = vsbq.load(folder / "posterior.npz")
+    monkeypatch.setattr("vsbq.commands.results.fit", lambda *args, **options: post)
+    monkeypatch.setattr("vsbq.commands.results.write_report", lambda post, path, **options: path.write_text("page"))
+    command = ["fit", fitted.table, "-o", folder, "--overwrite", "--format", "parquet", "--draws", 50, "--json"]
+    code, out, _ = call(*command)
+    assert code == 0
+    assert json.loads(out)["draws"] == 50
+    assert {path.name for path in folder.iterdir()} == {*FILES, "notes.txt", "samples.parquet"} - {"samples.csv"}
+    import pyarrow.parquet
+
+    assert pyarrow.parquet.read_table(folder / "samples.parquet").column_names == ["a", "b"]
+
+
+def test_the_input_is_never_replaced(fitted, tmp_path):
+    folder = shutil.copytree(fitted.out, tmp_path / "out")
+    before = contents(folder)
+    code, _, err = call("fit", folder / "samples.csv", "-o", folder, "--overwrite", "--params", "a", "--neg")
+    assert code == 1
+    assert "would be replaced" in err
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("existing", [True, False], ids=["folder there", "new folder"])
+def test_a_fit_that_fails_leaves_no_trace(table, tmp_path, monkeypatch, existing):
+    def fail(*args, **options):
+        raise vsbq.FitError("the surrogate\ncould not be fitted")
+
+    monkeypatch.setattr("vsbq.commands.results.fit", fail)
+    out = tmp_path / "out"
+    if existing:
+        out.mkdir()
+    code, said, err = call("fit", table, "-o", out, "-q")
+    assert (code, said) == (1, "")
+    assert err == "vsbq: the surrogate\\ncould not be fitted\n"
+    assert out.exists() == existing
+    assert not existing or not list(out.iterdir())
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_fit_leaves_no_files(table, tmp_path, number, code):
+    out = tmp_path / "out"
+    environment = os.environ | {"PYTHONPATH": str(SOURCES)}
+    command = [sys.executable, "-m", "vsbq", "fit", str(table), "-o", str(out), "--json"]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        until = time.monotonic() + 60
+        while not out.exists() or not list(out.iterdir()):
+            assert time.monotonic() < until
+            assert process.poll() is None
+            time.sleep(0.02)
+        time.sleep(0.3)
+        process.send_signal(number)
+        said, err = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert said == ""
+    assert json.loads(err)["error"]["code"] == code
+    assert not out.exists()
+
+
+# What goes in
+
+
+@pytest.fixture
+def quick(fitted, monkeypatch):
+    """The evaluations that a fit would get, without the fit."""
+    seen = []
+    post = vsbq.load(fitted.out / "posterior.npz")
+
+    def fit(given, **options):
+        seen.append(given)
+        return post
+
+    monkeypatch.setattr("vsbq.commands.results.fit", fit)
+    monkeypatch.setattr("vsbq.commands.results.write_report", lambda post, path, **options: path.write_text("page"))
+    return seen
+
+
+def test_several_files_are_joined_small_ones_too(quick, tmp_path):
+    points, values = evaluations()
+    parts = [slice(0, 100), slice(100, 150), *(slice(i, i + 5) for i in range(150, 200, 5))]
+    files = [write_csv(tmp_path / f"{i}.csv", ["a", "b", "lp"], points[p], values[p]) for i, p in enumerate(parts)]
+    code, said, err = call("fit", *files, "-o", tmp_path / "out")
+    assert code == 0, err
+    assert "200 from 12 files" in said
+    assert sorted(quick[0].points[:, 0]) == sorted(points[:, 0])
+
+
+def test_all_kinds_of_files_in_one_fit(quick, tmp_path, table):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    points, values = evaluations(seed=1)
+    np.savez(tmp_path / "more.npz", points=points, log_density=values, names=["a", "b"])
+    frame = pandas.DataFrame({"a": points[:, 0] + 0.1, "b": points[:, 1], "log_density": values - 1})
+    frame.to_parquet(tmp_path / "more.parquet")
+    with Recorder(tmp_path / "fits.db", names=["a", "b"]) as recorder:
+        recorder.record(points + 0.5, values - 2)
+    files = [table, tmp_path / "more.npz", tmp_path / "more.parquet", tmp_path / "fits.db"]
+    code, _, err = call("fit", *files, "-o", tmp_path / "out")
+    assert code == 0, err
+    assert len(quick[0]) == 4 * N
+
+
+def test_a_constant_that_changed_between_files_is_refused(quick, tmp_path):
+    points, values = evaluations()
+    one = write_csv(tmp_path / "one.csv", ["a", "b", "lp"], points, values)
+    two = write_csv(tmp_path / "two.csv", ["a", "b", "lp"], points, values + 3)
+    code, _, err = call("fit", one, two, "-o", tmp_path / "out")
+    assert code == 1
+    assert "another constant" in err
+
+
+CONFIG = """
+title = "from the file"
+[parameters.b]
+bounds = [-20, 20]
+plausible = [-3, 3]
+[parameters.a]
+bounds = [-inf, 30]
+plausible = [-2, 2]
+[columns]
+neg_log_density = "cost"
+log_density_sd = 0.5
+"""
+
+
+def test_names_bounds_and_columns_from_a_toml_file(quick, tmp_path):
+    points, values = evaluations()
+    table = write_csv(tmp_path / "t.csv", ["a", "b", "cost", "time"], points, -values, np.arange(N))
+    (tmp_path / "problem.toml").write_text(CONFIG)
+    code, said, err = call("fit", table, "-o", tmp_path / "out", "--config", tmp_path / "problem.toml")
+    assert code == 0, err
+    given = quick[0]
+    assert given.names == ("b", "a")
+    np.testing.assert_array_equal(given.points, points[:, ::-1])
+    np.testing.assert_array_equal(given.log_density, values)
+    assert given.bounds.pair(0) == (-20.0, 20.0)
+    assert given.bounds.pair(1) == (-np.inf, 30.0)
+    assert given.plausible_bounds.pair(1) == (-2.0, 2.0)
+    assert set(given.log_density_sd) == {0.5}
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["title"] == "from the file"
+    assert "column 'cost'\n" in said
+
+
+def test_options_win_over_the_file(quick, tmp_path):
+    points, values = evaluations()
+    table = write_csv(tmp_path / "t.csv", ["a", "b", "cost", "ll"], points, values, values)
+    (tmp_path / "problem.toml").write_text(CONFIG)
+    options = ["--config", tmp_path / "problem.toml", "--bound", "a=-40,", "--column", "log_density=ll", "--sd", "0.25"]
+    code, _, err = call("fit", table, "-o", tmp_path / "out", *options, "--title", "mine")
+    assert code == 0, err
+    assert quick[0].bounds.pair(1) == (-40.0, np.inf)
+    assert quick[0].bounds.pair(0) == (-20.0, 20.0)
+    np.testing.assert_array_equal(quick[0].log_density, values)
+    assert set(quick[0].log_density_sd) == {0.25}
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["title"] == "mine"
+
+
+@pytest.mark.parametrize("name", ["lp", "nll", "Loss"])
+def test_neg_turns_the_sign(quick, tmp_path, name):
+    points, values = evaluations()
+    table = write_csv(tmp_path / "t.csv", ["a", "b", name], points, -values)
+    code, said, err = call("fit", table, "-o", tmp_path / "out", "--neg")
+    assert code == 0, err
+    np.testing.assert_array_equal(quick[0].log_density, values)
+    assert f"column '{name}' (guessed from its name)" in said
+
+
+def test_a_minimised_column_is_suggested(tmp_path):
+    points, values = evaluations()
+    table = write_csv(tmp_path / "t.csv", ["a", "b", "nll"], points, -values)
+    code, _, err = call("fit", table, "-o", tmp_path / "out")
+    assert code == 1
+    assert "Perhaps: --column neg_log_density=nll" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_remedies_are_options(tmp_path):
+    points, values = evaluations()
+    values[3] = np.nan
+    table = write_csv(tmp_path / "t.csv", ["a", "b", "lp"], points, values)
+    assert "--nonfinite drop" in call("audit", table)[2]
+    assert call("audit", table, "--nonfinite", "drop")[0] == 0
+    turned = write_csv(tmp_path / "turned.csv", ["a", "b", "lp"], points, -np.nan_to_num(values))
+    assert "Pass --neg if" in call("fit", turned, "-o", tmp_path / "out")[2]
+    assert "attention" in call("audit", turned)[1]
+
+
+# Words and JSON
+
+
+def test_audit_in_json(table):
+    code, out, err = call("audit", table, "--json")
+    found = json.loads(out)
+    assert (code, err) == (0, "")
+    assert found["parameters"] == ["a", "b"]
+    assert {"severity", "topic", "message"} == set(found["findings"][0])
+
+
+def test_fit_in_json_prints_nothing_else(quick, table, tmp_path):
+    points, values = evaluations(60)
+    few = write_csv(tmp_path / "few.csv", ["a", "b", "lp"], points, values)
+    code, out, err = call("fit", few, "-o", tmp_path / "out", "--json")
+    found = json.loads(out)
+    assert (code, err) == (0, "")
+    assert found["folder"] == str(tmp_path / "out")
+    assert len(found["warnings"]) == 1
+    assert "are few" in found["warnings"][0]
+    code, out, err = call("fit", few, "-o", tmp_path / "other")
+    assert err.startswith("attention: 60 evaluations")
+    assert err.count("\n") == 1
+
+
+def test_warnings_of_the_library_are_one_plain_line_each():
+    err = io.StringIO()
+    terminal = Terminal()
+    with contextlib.redirect_stderr(err), terminal.listening():
+        for _ in range(2):
+            warnings.warn("the noise\nis larger", VsbqWarning, stacklevel=1)
+    assert err.getvalue() == "attention: the noise\\nis larger\n"
+
+
+class FakeTerminal(io.StringIO):
+    encoding = "ascii"
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_colours_only_in_a_terminal_and_only_if_wanted(monkeypatch, tmp_path, no_color):
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("TERM", "xterm")
+    err = FakeTerminal()
+    with contextlib.redirect_stderr(err):
+        assert main(["sample", str(tmp_path / "ü.npz")]) == 1
+    assert ("\x1b[31m" in err.getvalue()) == (no_color == "")
+    assert "\\xfc.npz" in err.getvalue()
+
+
+# From the folder onwards
+
+
+def test_sample_prints_csv_and_repeats_itself(fitted):
+    one, two, other = (call("sample", fitted.out, "-n", 7, "--seed", seed)[1] for seed in (3, 3, 4))
+    rows = list(csv.reader(io.StringIO(one)))
+    assert rows[0] == ["a", "b"]
+    assert len(rows) == 8
+    assert one == two != other
+    found = json.loads(call("sample", fitted.out / "posterior.npz", "-n", 7, "--seed", 3, "--json")[1])
+    np.testing.assert_array_equal(np.array(found["draws"]), np.array(rows[1:], dtype=float))
+
+
+@pytest.mark.parametrize("command", ["sample", "suggest"])
+def test_points_go_to_a_file_once(fitted, tmp_path, command):
+    target = tmp_path / "points.csv"
+    code, said, _ = call(command, fitted.out, "-n", 5, "--seed", 1, "-o", target)
+    assert code == 0
+    assert "5 " in said
+    first = target.read_bytes()
+    assert len(first.splitlines()) == 6
+    code, _, err = call(command, fitted.out, "-n", 6, "-o", target)
+    assert code == 1
+    assert "--overwrite" in err
+    assert target.read_bytes() == first
+    assert call(command, fitted.out, "-n", 6, "-o", target, "--overwrite", "-q")[:2] == (0, "")
+    assert len(target.read_bytes().splitlines()) == 7
+    assert [path.name for path in tmp_path.iterdir()] == ["points.csv"]
+
+
+def test_report_beside_the_posterior(fitted, tmp_path):
+    folder = shutil.copytree(fitted.out, tmp_path / "out")
+    code, said, _ = call("report", folder, "--title", "again")
+    assert code == 0
+    page = (folder / "posterior.html").read_text(encoding="utf-8")
+    assert "again" in page
+    assert "seed 1" in page
+    assert "posterior.html" in said
+    assert call("report", folder)[0] == 1
+
+
+def test_compare_names_models_after_their_folders(fitted, tmp_path):
+    shutil.copytree(fitted.out, tmp_path / "full")
+    shutil.copy(fitted.out / "posterior.npz", tmp_path / "reduced.npz")
+    places = [tmp_path / "full" / "posterior.npz", tmp_path / "reduced.npz", f"third={tmp_path / 'full'}"]
+    code, said, err = call("compare", *places)
+    assert code == 0, err
+    assert [line.split()[0] for line in said.splitlines()[1:4]] == ["full", "reduced", "third"]
+    found = json.loads(call("compare", *places, "--json")[1])
+    assert abs(found["models"]["third"]["probability"] - 1 / 3) < 1e-9
+
+
+def test_compare_a_group(fitted, tmp_path):
+    for model in ("full", "reduced"):
+        shutil.copytree(fitted.out, tmp_path / model / "anna")
+        shutil.copy(fitted.out / "posterior.npz", tmp_path / model / "ben.npz")
+    found = json.loads(call("compare", "--group", tmp_path / "full", tmp_path / "reduced", "--json")[1])
+    assert set(found["assignment"]) == {"anna", "ben"}
+    shutil.rmtree(tmp_path / "reduced" / "anna")
+    code, _, err = call("compare", "--group", tmp_path / "full", tmp_path / "reduced")
+    assert code == 1
+    assert "'anna'" in err
+
+
+# The demonstration
+
+
+@pytest.mark.parametrize("present", [True, False], ids=["pycma", "SciPy alone"])
+def test_demo_with_and_without_optional_packages(quick, tmp_path, monkeypatch, present):
+    if present:
+        pytest.importorskip("cma")
+    else:
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+        monkeypatch.setitem(sys.modules, "cma", None)
+    monkeypatch.setattr(demo, "BUDGET", 400)
+    code, said, err = call("demo", "-o", tmp_path / "moons")
+    assert code == 0, err
+    assert ("CMA-ES" if present else "Nelder-Mead") in said
+    assert "Against the truth" in said
+    assert {path.name for path in (tmp_path / "moons").iterdir()} == {*FILES, "evaluations.csv"}
+    given = quick[0]
+    assert len(given) >= 400
+    again = vsbq.Evaluations.from_file(tmp_path / "moons" / "evaluations.csv")
+    np.testing.assert_array_equal(again.points, given.points)
+    assert (given.points[given.log_density > 5, 0] > 0).any()
