@@ -146,6 +146,13 @@ def test_the_logger_is_left_as_it_was(fitted):
     assert [type(handler) for handler in logger.handlers] == [logging.NullHandler]
 
 
+def test_without_matplotlib_it_says_how_to_get_the_plot(quick, table, tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    code, said, _ = call("fit", table, "-o", tmp_path / "out")
+    assert code == 0
+    assert "vsbq[plot]" in said
+
+
 # Nothing is replaced unasked, and an interrupted fit leaves nothing
 
 

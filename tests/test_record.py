@@ -948,6 +948,15 @@ def test_flipped_bytes_and_files_cut_short_are_an_error_or_harmless(path, rng):
     assert len(refused) > 30
 
 
+@pytest.mark.parametrize("missing", [1, 100, 4000, 5000])
+def test_a_file_cut_short_never_passes_for_a_whole_one(path, missing):
+    with Recorder(path, names=NAMES, bounds=BOX, tag="v1") as rec:
+        fill(rec, n=300)
+    path.write_bytes(path.read_bytes()[:-missing])
+    with pytest.raises(RecorderError, match=r"fits\.db"):
+        read_store(path)
+
+
 def test_places_where_no_file_can_be(tmp_path, path):
     with pytest.raises(RecorderError, match="folder"):
         Recorder(tmp_path, names=NAMES)

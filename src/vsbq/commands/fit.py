@@ -43,7 +43,7 @@ problem.toml, where everything may be left out:
   [parameters.a]
   bounds = [0, 1]               # outside, the density is zero; inf where a side is open
   plausible = [0.2, 0.8]        # where most of the posterior is expected
-  [parameters.b]
+  [parameters.b]                # name all parameters here, or none: other columns are left out
   [columns]
   log_density = "ll"            # or neg_log_density, or log_likelihood with log_prior; log_density_sd
   [input]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -79,16 +78,15 @@ def _told(path: Path) -> str:
 def _read(path: Path, problem: Problem) -> _Part | Evaluations:
     """A table, or the evaluations of a recorder, which knows its own columns."""
     try:
-        with tables._open(path) as stream:
+        with tables.open_table(path) as stream:
             head = stream.read(100)
             if not head.startswith(b"SQLite format 3\0"):
                 stream.seek(0)
-                return _Part(path, tables._read_safely(lambda: tables._read_table(stream, path, problem.encoding)))
+                return _Part(path, tables.read_safely(lambda: tables.read_table(stream, path, problem.encoding)))
         if problem.columns or problem.neg:
             raise EvaluationsError(
                 "it is a recorder's file, which knows its own columns. Leave out --column, --neg, --sd."
             )
-        _check_whole(path, head)
     except VsbqError as error:
         raise EvaluationsError(f"{_told(path)}: {error}") from error
     except OSError as error:
@@ -100,18 +98,6 @@ def _read(path: Path, problem: Problem) -> _Part | Evaluations:
             "A recorder's file is taken with all of them."
         )
     return stored
-
-
-def _check_whole(path: Path, head: bytes) -> None:
-    """Refuse a database that is shorter than its header says: SQLite would fill up its last page and miss rows.
-
-    While a file beside it waits to be written into it, the database itself need not be complete.
-    """
-    page, pages = int.from_bytes(head[16:18], "big"), int.from_bytes(head[28:32], "big")
-    whole = pages * (65536 if page == 1 else page)
-    waiting = any(os.path.exists(f"{path}{suffix}") for suffix in ("-wal", "-journal"))
-    if not waiting and head[24:28] == head[92:96] and os.path.getsize(path) < whole:
-        raise EvaluationsError("it is cut short: evaluations are missing. Take another copy.")
 
 
 def _groups(parts: Sequence[_Part]) -> list[list[_Part]]:
@@ -177,7 +163,7 @@ def _evaluations(group: Sequence[_Part], roles: Roles, problem: Problem) -> Eval
         if both:
             raise EvaluationsError(f"{names_in_words(both)} can't be a parameter and the values at once. Name another.")
         params = list(problem.params) or None
-        made = tables._evaluations(_stacked(group), roles, params, problem.evaluation_options())
+        made = tables.evaluations_of(_stacked(group), roles, params, problem.evaluation_options())
         unused = [name for name in group[0].table.columns if name not in (*made.names, *roles.named())]
         return made._with_notes([*_unused(unused if params else []), *made.notes])
     except VsbqError as error:

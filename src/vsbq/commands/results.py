@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping
@@ -162,6 +163,15 @@ def with_error(value: float, sd: float) -> str:
     return f"{value:.{places}f} ± {sd:.{places}f}"
 
 
+def _what_to_look_at() -> str:
+    if importlib.util.find_spec("matplotlib") is None:
+        return "It has no corner plot:\nfor that, pip install 'vsbq[plot]' and write it again with vsbq report."
+    return (
+        "The dots in its corner plot are your evaluations: where\n"
+        "the posterior has none of them it is a guess, and more evaluations are worth most (vsbq suggest)."
+    )
+
+
 def show_results(results: Results, wanted: Wanted, terminal: Terminal) -> None:
     """The posterior in a few lines, where the files are, and what to look at."""
     post, place = results.posterior, wanted.output
@@ -185,8 +195,5 @@ def show_results(results: Results, wanted: Wanted, terminal: Terminal) -> None:
         LOG: f"what was done; --seed {wanted.seed} repeats it",
     }
     terminal.facts({**words, **wanted.more})
-    terminal.say(
-        f"\nLook at {escaped(str(place / REPORT))} first. The dots in its corner plot are your evaluations: where\n"
-        "the posterior has none of them it is a guess, and more evaluations are worth most (vsbq suggest)."
-    )
+    terminal.say(f"\nLook at {escaped(str(place / REPORT))} first. {_what_to_look_at()}")
     terminal.result({**{k: v for k, v in results.summary.items() if k != "warnings"}, "folder": str(place)})

@@ -52,13 +52,13 @@ def read_file(
         # Before Python opens it: closing it again would drop the locks of a recorder that is writing to it.
         if _is_recorded(path):
             return Evaluations.from_recorder(path, **options)
-        with _open(path) as stream:
+        with open_table(path) as stream:
             database = _head(stream).startswith(b"SQLite format 3\0")
-            table = None if database else _read_safely(lambda: _read_table(stream, Path(path), encoding))
+            table = None if database else read_safely(lambda: read_table(stream, Path(path), encoding))
         if table is None:
-            _read_safely(lambda: _check_database(path))
+            read_safely(lambda: _check_database(path))
             return Evaluations.from_recorder(path, **options)
-        return _evaluations(table, roles, params, options)
+        return evaluations_of(table, roles, params, options)
     except VsbqError as error:
         raise EvaluationsError(f"{name}: {error}") from error
 
@@ -71,7 +71,7 @@ def _is_recorded(path: str | os.PathLike[str]) -> bool:
     return is_store(path)
 
 
-def _read_safely(read: Callable[[], Any]) -> Any:
+def read_safely(read: Callable[[], Any]) -> Any:
     """What a file holds, or why it can't be read: zip, deflate, npy, SQLite and Parquet each fail in their own ways."""
     try:
         return read()
@@ -92,7 +92,7 @@ def _shown(path: Any) -> str:
     return text if len(text) <= 200 else f"{text[:100]}...{text[-90:]}"
 
 
-def _open(path: str | os.PathLike[str]) -> BufferedReader:
+def open_table(path: str | os.PathLike[str]) -> BufferedReader:
     """Open a plain file; folders, pipes and devices are refused."""
     try:
         mode = os.stat(path).st_mode
@@ -115,7 +115,7 @@ def _head(stream: BufferedIOBase) -> bytes:
     return start
 
 
-def _read_table(stream: BufferedReader, path: Path, encoding: str | None) -> Table:
+def read_table(stream: BufferedReader, path: Path, encoding: str | None) -> Table:
     size, head, suffix = os.fstat(stream.fileno()).st_size, _head(stream), path.suffix.lower()
     if not head:
         raise EvaluationsError("it is empty. Write the table again.")
@@ -147,7 +147,7 @@ def _check_database(path: str | os.PathLike[str]) -> None:
         raise EvaluationsError("it is a storage of Optuna. Use Evaluations.from_optuna.")
 
 
-def _evaluations(table: Table, given: Roles, params: Any, options: Mapping[str, Any]) -> Evaluations:
+def evaluations_of(table: Table, given: Roles, params: Any, options: Mapping[str, Any]) -> Evaluations:
     roles = find_roles(table, given)
     wanted = [params] if isinstance(params, str) else None if params is None else list(params)
     names, notes = find_parameters(table, roles, wanted)

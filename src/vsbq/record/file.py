@@ -68,7 +68,12 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
         connection = open_file(path, "ro")
         connection.execute("BEGIN")
         connection.execute("SELECT tag FROM problem").fetchone()
+        _check_whole(path, connection)
         return connection
+    except RecorderError:
+        if connection is not None:
+            connection.close()
+        raise
     except sqlite3.OperationalError as error:
         if connection is not None:
             connection.close()
@@ -80,6 +85,17 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
         if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")):
             return _open_where_nothing_can_be_written(path)
         raise
+
+
+def _check_whole(path: Path, connection: sqlite3.Connection) -> None:
+    """Refuse a file that is shorter than its header says: SQLite would fill up its last page and miss evaluations."""
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (page,) = connection.execute("PRAGMA page_size").fetchone()
+    waiting = (Path(f"{path}{suffix}") for suffix in ("-wal", "-journal"))
+    if any(other.exists() and other.stat().st_size > 0 for other in waiting):
+        return  # what is to be written into it makes it whole
+    if path.stat().st_size < pages * page:
+        raise RecorderError(f"'{path}' is cut short: evaluations are missing. Take another copy of it.")
 
 
 def _open_where_nothing_can_be_written(path: Path) -> sqlite3.Connection:
