@@ -37,8 +37,12 @@ lint: $(VENV)/.dev  ## style and format of the sources
 types: $(VENV)/.dev  ## static types
 	$(BIN)/mypy
 
+.PHONY: docs
+docs: $(VENV)/.dev  ## the documentation site, in build/docs/; a warning is an error
+	$(BIN)/python -m sphinx -W --keep-going -q -d build/doctrees docs build/docs
+
 .PHONY: check
-check: lint types test  ## lint, types and test: what CI runs
+check: lint types docs test  ## what CI runs
 
 .PHONY: bench
 bench: $(VENV)/.bench  ## a small version of the experiments; results in bench-results/

@@ -123,3 +123,9 @@ def test_without_a_block_the_mean_is_that_of_a_fit_without_it(rng):
         expected = sgpr.predict_mean(hyp, rest, x) - sgpr.predict_mean(hyp, everything, x)
         np.testing.assert_allclose(kernel(x, inducing, hyp) @ change, expected, atol=1e-6)
         assert np.abs(expected).max() > 0.01
+
+
+def test_too_few_points_for_blocks_say_nothing(rng):
+    points = rng.uniform(-3, 3, (20, 2))
+    found = calibrate(hyperparameters(1.0), points[::3].copy(), (points, points[:, 0], np.ones(20)), points[:, 1], rng)
+    assert found == (1.0, None)

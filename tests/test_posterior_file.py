@@ -401,3 +401,12 @@ def test_changed_header_does_not_fit_the_checksum(one, tmp_path):
     np.savez_compressed(tmp_path / "fit.npz", header=np.frombuffer(json.dumps(entries).encode(), np.uint8), **members)
     with pytest.raises(PosteriorFileError, match="checksum"):
         load(tmp_path / "fit")
+
+
+def test_a_fit_to_few_points_comes_back(tmp_path, rng):
+    """So few that no block of evaluations could be held out."""
+    x = rng.normal(size=(40, 2))
+    post = vsbq.fit(x, -0.5 * (x**2).sum(axis=1), settings=SETTINGS, rng=1, progress=False)
+    assert post.surrogate.without is None
+    again = load(post.save(tmp_path / "few.npz"))
+    np.testing.assert_array_equal(again.sample(10, 3), post.sample(10, 3))

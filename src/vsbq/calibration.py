@@ -36,7 +36,7 @@ class Calibration(NamedTuple):
     """What holding out blocks of evaluations has shown."""
 
     overconfidence: float  # the factor by which errors exceed the predicted sd; at least 1
-    without: Float[ndarray, "b m"]  # what each block's absence adds to the weights of the sparse GP's mean
+    without: Float[ndarray, "b m"] | None  # what each block's absence adds to the weights of the sparse GP's mean
 
 
 def calibrate(
@@ -62,8 +62,9 @@ def calibrate(
     for held in _held_out(hyp, inducing, (points, values, noise), blocks):
         squares.append(float(np.mean(held.residual**2 / (held.variance + noise[held.block.tested]))))
         without.append(held.weights - every)
-    factor = max(1.0, float(np.sqrt(np.mean(squares)))) if squares else 1.0
-    return Calibration(factor, np.array(without).reshape(len(without), len(inducing)))
+    if not squares:
+        return Calibration(1.0, None)
+    return Calibration(max(1.0, float(np.sqrt(np.mean(squares)))), np.array(without))
 
 
 def held_out_score(

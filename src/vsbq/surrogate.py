@@ -66,7 +66,7 @@ class Surrogate:
 
     def changes(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "b n"]:
         """How the mean changes at each point if one block of evaluations, or another, is left out."""
-        if self.without is None or not len(self.without):
+        if self.without is None:
             return np.zeros((0, len(u)))
         return np.asarray(linalg.product(self.without, kernel(self.factors.inducing, u, self.hyp)))
 
