@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from vsbq.bench.ablation import STEPS
 from vsbq.bench.catalogue import METHODS
 from vsbq.bench.metrics import gskl
 from vsbq.bench.problems import Problem
@@ -19,10 +20,10 @@ CENTRE = np.array([1.0, -2.0])
 # test allows it to reach is not the posterior.
 NOT_ACCURATE = {name for name in METHODS if name.startswith("bbvi")}
 SAME_CODE = {name for name in METHODS if name.endswith("_paper")} - {"vsbq_paper"}  # slower settings of another one
-SLOW = {"nnr", "dynesty", "slice_surrogate", "vsbq_paper"}  # small versions run in test files of their own
+SLOW = {"nnr", "dynesty", "slice_surrogate", "vsbq_paper", *STEPS}  # small versions run in test files of their own
 NO_EVIDENCE = {"emcee", "slice_surrogate"}
 EXACT_TARGET = {"laplace", "emcee", "dynesty"}
-RECYCLE = {"vsbq", "vsbq_paper", "nnr", "slice_surrogate"}
+RECYCLE = {"vsbq", "vsbq_paper", "nnr", "slice_surrogate", *STEPS}
 
 
 @cache

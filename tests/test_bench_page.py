@@ -69,5 +69,6 @@ def test_the_page_has_every_block():
         pytest.skip("there is no page beside these tests")
     text = PAGE.read_text(encoding="utf-8")
     names = re.findall(r"<!-- begin: (\S+) -->", text)
-    assert sorted(names) == sorted([f"table-{key}" for key in TABLES] + [f"figure-{key}" for key in PICTURES])
+    tables = [*TABLES, "ablation", "calibration"]
+    assert sorted(names) == sorted([f"table-{key}" for key in tables] + [f"figure-{key}" for key in PICTURES])
     assert "not closed" not in refresh(text, [])

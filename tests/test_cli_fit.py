@@ -212,7 +212,10 @@ def test_a_fit_that_fails_leaves_no_trace(table, tmp_path, monkeypatch, existing
 def test_an_interrupted_fit_leaves_no_files(table, tmp_path, number, code):
     out = tmp_path / "out"
     environment = os.environ | {"PYTHONPATH": str(SOURCES)}
-    command = [sys.executable, "-m", "vsbq", "fit", str(table), "-o", str(out), "--json"]
+    # A job that was started in the background ignores Ctrl-C, and so would its children.
+    listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    run = "import sys; from vsbq.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", listen + run, "fit", str(table), "-o", str(out), "--json"]
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

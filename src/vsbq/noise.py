@@ -33,7 +33,7 @@ from vsbq.trim import TrainingSet, Trim, trim_evaluations
 class NoiseCheck:
     """When another noise than the given one is believed."""
 
-    groups: int = 100
+    groups: int = 70
     neighbours: int = 5  # with the point itself, of which a group consists
     crowded: float = 0.3  # share of the points, those with the nearest neighbours, around which groups are
     most_seeds: int = 5000

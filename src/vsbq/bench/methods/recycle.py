@@ -35,6 +35,7 @@ def recycle(task: Task, settings: Settings) -> Answer:
             "kept": post.history.trimmed.kept,
             "inducing": post.history.surrogate.inducing,
             "components": post.history.variational.components,
+            "noise": None if post.history.noise is None else post.history.noise._asdict(),
             "elbo": post.elbo,
             "elbo_sd": post.elbo_sd,
             "refinement": None if post.history.refinement is None else post.history.refinement._asdict(),
