@@ -80,6 +80,15 @@ def test_runtime_bars_add_up():
     assert "Laplace" not in words(figure)
 
 
+def test_runtime_bars_leave_no_stage_out():
+    seconds = {"trim": 1.0, "surrogate": 2.0, "mixture": 3.0, "refinement": 4.0, "another": 5.0, "total": 15.0}
+    (line,) = cell_of("two_moons", "vsbq", [0.1])
+    figure = figures.runtime([replace(line, seconds=seconds)])
+    (axes,) = figure.axes
+    assert sum(bar.get_width() for bar in axes.patches) == pytest.approx(15.0)
+    assert "15 s" in words(figure)
+
+
 def test_labels_move_apart_and_no_further():
     assert figures._spread([0.1, 0.5, 0.9], 0.1) == pytest.approx([0.1, 0.5, 0.9])
     moved = figures._spread([0.5, 0.5, 0.52], 0.1)

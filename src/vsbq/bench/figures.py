@@ -52,7 +52,7 @@ LOOKS = {
     "laplace": (GREY, "P"),
 }
 SAND = "#d9a066"
-STAGE_COLOURS = {"trim": GREY, "surrogate": BLUE, "mixture": ORANGE}
+STAGE_COLOURS = {"trim": GREY, "surrogate": BLUE, "mixture": ORANGE, "refinement": GREEN}
 
 
 def _figure(height: float, width: float = WIDTH) -> Figure:
@@ -253,10 +253,11 @@ def runtime(lines: Sequence[Line]) -> Figure | None:
     figure = _figure(height)
     axes = figure.subplots()
     figure.subplots_adjust(left=0.33, right=0.78, bottom=0.42 / height, top=1 - 0.32 / height)
+    named = list(dict.fromkeys([*STAGE_COLOURS, *(name for stages in spent.values() for name in stages)]))
     for y, (cell, stages) in enumerate(spent.items()):
         start = 0.0
-        for name, colour in STAGE_COLOURS.items():
-            spell = stages.get(name, 0.0)
+        for name in named:
+            spell, colour = stages.get(name, 0.0), STAGE_COLOURS.get(name, SAND)
             axes.barh(y, spell, left=start, height=0.66, color=colour, label=name if y == 0 else None)
             start += spell
         paper = printed_runtime(base_name(cell.problem), cell.method)
@@ -266,7 +267,7 @@ def runtime(lines: Sequence[Line]) -> Figure | None:
     axes.set_ylim(len(spent) - 0.4, -0.6)
     axes.set_xlabel("seconds", fontsize=FONT)
     _tidy(axes)
-    figure.legend(loc="upper center", ncols=3, fontsize=FONT, frameon=False, borderaxespad=0.1)
+    figure.legend(loc="upper center", ncols=len(named), fontsize=FONT, frameon=False, borderaxespad=0.1)
     return figure
 
 
