@@ -54,7 +54,7 @@ def test_evidence_is_that_of_the_surrogate(post, grid):
     u, cell = grid
     x = post.space.inverse(u)
     turned = post.surrogate.space.forward(x)
-    mean = post.refined.region.believed_mean(turned)
+    mean = post.refined.region.log_density(turned)
     inside = np.isfinite(mean)
     jacobian = post.space.log_jacobian(u) - post.surrogate.space.log_jacobian(turned)
     slow = logsumexp((mean + jacobian)[inside]) + cell + post.refined.evidence.outside
@@ -177,17 +177,18 @@ def test_blocks_move_the_evidence_by_what_their_absence_moves_the_mean(post):
         else post.refined.points @ (region.surrogate.space.rotation.T)
     )
 
-    class Shifted(Surrogate):
-        def changes(self, u):
-            return np.array([[0.3], [-0.1], [-0.2]]) * np.ones(len(u))
+    def jackknife(*shifts):
+        class Shifted(Surrogate):
+            def changes(self, u):
+                return np.array(shifts)[:, None] * np.ones(len(u))
 
-    shifted = Shifted(**{part.name: getattr(region.surrogate, part.name) for part in fields(Surrogate)})
-    roomy = replace(region, surrogate=shifted, most_mean=np.inf)
-    found = _held_out_sd(roomy, u, post.refined.weights, Refinement(), np.random.default_rng(0))
-    assert found == pytest.approx(np.sqrt(2 / 3 * (0.3**2 + 0.1**2 + 0.2**2)))
-    capped = replace(roomy, most_mean=-np.inf)  # no change may claim more than was seen
-    found = _held_out_sd(capped, u, post.refined.weights, Refinement(), np.random.default_rng(0))
-    assert found == pytest.approx(np.sqrt(2 / 3 * (0.1**2 + 0.0**2 + 0.1**2)))
+        shifted = Shifted(**{part.name: getattr(region.surrogate, part.name) for part in fields(Surrogate)})
+        elsewhere = replace(region, surrogate=shifted)
+        return _held_out_sd(elsewhere, u, post.refined.weights, Refinement(), np.random.default_rng(0))
+
+    assert jackknife(0.3, -0.1, -0.2) == pytest.approx(np.sqrt(2 / 3 * (0.3**2 + 0.1**2 + 0.2**2)))
+    assert jackknife(7.0, -0.1, -0.9) == pytest.approx(jackknife(1.0, -0.1, -0.9))  # no gap may claim more than a nat
+    assert jackknife(1.0, -0.1, -0.9) > jackknife(0.8, -0.1, -0.9)
     assert 0 < post.refined.evidence.held_out_sd < 0.1
     assert post.log_evidence_sd > post.refined.evidence.held_out_sd
 

@@ -21,6 +21,7 @@ BLOCKS = 10
 DEPTH = 6.0  # blocks are cut from the evaluations within this contour of the best
 MOST_ROWS = 6000
 MOST_TESTED = 1000
+TINY = 1e-12
 
 Regression = tuple[Float[ndarray, "n d"], Float[ndarray, " n"], Float[ndarray, " n"]]
 
@@ -54,17 +55,25 @@ def calibrate(
     rows = stratified_rows(regression[0], level, MOST_ROWS, rng)
     points, values, noise = (column[rows] for column in regression)
     blocks = cut_blocks(points, level[rows], rng)
-    try:
-        every = sgpr.fit_factors(hyp, inducing, points, values, noise)[0].weights if blocks else inducing[:, 0]
-    except NotPositiveDefinite:
-        blocks = []
-    squares, without = [], []
-    for held in _held_out(hyp, inducing, (points, values, noise), blocks):
-        squares.append(float(np.mean(held.residual**2 / (held.variance + noise[held.block.tested]))))
-        without.append(held.weights - every)
-    if not squares:
+    if not blocks:
         return Calibration(1.0, None)
-    return Calibration(max(1.0, float(np.sqrt(np.mean(squares)))), np.array(without))
+    try:
+        every, _ = sgpr.fit_factors(hyp, inducing, points, values, noise)
+    except NotPositiveDefinite:
+        return Calibration(1.0, None)
+    errors, changes, without = [], [], []
+    for held in _held_out(hyp, inducing, (points, values, noise), blocks):
+        tested = held.block.tested
+        errors.append(np.mean(held.residual**2 / (held.variance + noise[tested])))
+        # What a block does to the mean has, if the kernel is right, the variance by which the block reduces the
+        # uncertainty. Noise hides less here than in the residuals.
+        change = values[tested] - held.residual - sgpr.predict_mean(hyp, every, points[tested])
+        reduction = held.variance - sgpr.predict_variance(hyp, every, points[tested])
+        changes.append(np.mean(change**2) / max(float(np.mean(reduction)), TINY))
+        without.append(held.weights - every.weights)
+    if not without:
+        return Calibration(1.0, None)
+    return Calibration(float(np.sqrt(max(1.0, np.mean(errors), np.mean(changes)))), np.array(without))
 
 
 def held_out_score(

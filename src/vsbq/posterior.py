@@ -145,7 +145,7 @@ class Posterior:
         if self.refined is not None:
             space = self.refined.region.surrogate.space
             turned = space.forward(x)
-            known = self.refined.region.believed_mean(turned) - space.log_jacobian(turned)
+            known = self.refined.region.log_density(turned) - space.log_jacobian(turned)
             out = np.where(np.isnan(known), out, known - self.refined.evidence.value)
         return out
 

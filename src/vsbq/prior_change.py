@@ -279,7 +279,7 @@ def _evidence(post: Posterior, x: Float[ndarray, "n d"], found: _Weighted, rng: 
     before, region = post.refined.evidence, post.refined.region
     turned = region.surrogate.space.forward(x)
     rows = np.flatnonzero(found.weights > 0)
-    outside = float(found.weights[rows[np.isnan(region.believed_mean(turned[rows]))]].sum())
+    outside = float(found.weights[rows[np.isnan(region.log_density(turned[rows]))]].sum())
     if outside > max(MOST_OUTSIDE, 2 * -np.expm1(-before.outside)):
         return f"{100 * outside:.0f} % of the new posterior lies where the surrogate can't be trusted"
     noise = float(np.sqrt(before.monte_carlo_error**2 + max(1.0 / found.effective - 1.0 / len(x), 0.0)))

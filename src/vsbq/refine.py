@@ -1,8 +1,8 @@
 """Step 4: evidence and draws of the surrogate itself, with the mixture as proposal.
 
 The mixture is what costs accuracy where the surrogate is good. Where the surrogate can be trusted, the refined density
-is the surrogate's, normalised; elsewhere it stays the mixture's, so that the tails beyond the outermost evaluations
-keep the little mass that the mixture gives them and nothing can leak there.
+is what the surrogate expects, normalised; elsewhere it stays the mixture's, so that the tails beyond the outermost
+evaluations keep the little mass that the mixture gives them and nothing can leak there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from vsbq.numerics.em import effective_size
 from vsbq.numerics.mixture import Mixture, log_pdf, sample
 from vsbq.progress import Progress, logger
 from vsbq.surrogate import Surrogate
-from vsbq.trust import TrustedRegion
+from vsbq.trust import MOST_RISE, TrustedRegion
 
 #: A Pareto shape that says: not even the first moment exists.
 HOPELESS = 99.0
@@ -111,8 +111,8 @@ def refine(
     proposal = _widened(mixture, settings)
     u = sample(proposal, settings.draws, rng)
     log_proposal = log_pdf(proposal, u)
-    mean = region.believed_mean(u)
-    inside = np.isfinite(mean)
+    log_target = region.log_density(u)
+    inside = np.isfinite(log_target)
     to_mixture = np.exp(log_pdf(mixture, u) - log_proposal)
     to_mixture /= to_mixture.sum()
     outside = float(to_mixture[~inside].sum())
@@ -120,7 +120,7 @@ def refine(
     if inside.sum() < 2:
         logger.info("refinement: no draw of the mixture is where the surrogate can be trusted")
         return None, RefinedFit("none", HOPELESS, 0.0, outside, 0)
-    log_weights = mean[inside] - log_proposal[inside]
+    log_weights = log_target[inside] - log_proposal[inside]
     value = float(logsumexp(log_weights) - np.log(len(u)))
     smooth, shape = _pareto_smoothed(log_weights)
     share = effective_size(smooth) / len(smooth)
@@ -131,7 +131,7 @@ def refine(
         error = np.sqrt((1.0 / share - 1.0) / len(smooth))
     else:
         progress.say("refinement: sequential Monte Carlo")
-        start = _Particles(u[inside], log_proposal[inside], mean[inside])
+        start = _Particles(u[inside], log_proposal[inside], log_target[inside])
         start = start.take(rng.permutation(len(start.points))[: settings.particles])
         end = _sequential(start, proposal, region, settings, rng)
         value, error = end.log_ratio + float(np.log(np.mean(inside))), end.error
@@ -196,8 +196,7 @@ def _held_out_sd(
     """
     rows = rng.choice(len(points), settings.uncertainty_draws, p=weights / weights.sum())
     u = points[rows]
-    room = np.maximum(region.most_mean - region.surrogate.mean(u), 0.0)  # no more than any evaluation has shown
-    changes = np.minimum(region.surrogate.changes(u), room)
+    changes = np.minimum(region.surrogate.changes(u), MOST_RISE)
     if len(changes) < 2:
         return 0.0
     without = logsumexp(changes, axis=1) - np.log(len(rows))
@@ -285,11 +284,14 @@ def _metropolis(
 ) -> tuple[_Particles, float]:
     """Metropolis–Hastings; `balance` is 1 if the points come from the proposal, 0 if from a symmetric step."""
     proposal, region = densities
-    log_target = region.claimed_mean(points)
-    fresh = _Particles(points, log_pdf(proposal, points), np.where(np.isnan(log_target), -np.inf, log_target))
-    gain = fresh.between(temperature) - now.between(temperature)
-    gain -= balance * (fresh.log_proposal - now.log_proposal)
-    yes = np.log(rng.uniform(size=len(points))) < gain
-    yes[yes] = region.knows(points[yes])
+    most = region.claimed_mean(points) + region.most_rise
+    fresh = _Particles(points, log_pdf(proposal, points), np.where(np.isnan(most), -np.inf, most))
+    needed = np.log(rng.uniform(size=len(points))) + balance * (fresh.log_proposal - now.log_proposal)
+    needed += now.between(temperature)
+    yes = fresh.between(temperature) > needed
+    # Only points that may be accepted are worth the variance.
+    log_target = region.log_density(points[yes])
+    fresh.log_target[yes] = np.where(np.isnan(log_target), -np.inf, log_target)
+    yes[yes] = fresh.between(temperature)[yes] > needed[yes]
     merged = (np.where(yes[:, None] if new.ndim == 2 else yes, new, old) for new, old in zip(fresh, now, strict=True))
     return _Particles(*merged), float(np.mean(yes))

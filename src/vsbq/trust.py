@@ -15,6 +15,9 @@ from vsbq.trim import TrainingSet
 #: Share of its mass that a higher ELBO may move to where the surrogate cannot be trusted.
 MOST_LEAK = 0.01
 
+#: Nats by which the expected density may exceed that of the surrogate's mean: doubt alone must not make mass.
+MOST_RISE = 1.0
+
 
 @dataclass(frozen=True, eq=False)
 class TrustedRegion:
@@ -26,34 +29,38 @@ class TrustedRegion:
     upper: Float[ndarray, " d"]
     most_variance: float
     most_mean: float
+    most_rise: float = MOST_RISE
 
     @classmethod
     def around(cls, surrogate: Surrogate, training: TrainingSet) -> TrustedRegion:
-        """Up to a standard deviation of half a nat plus thrice the usual one near the top, and as far above the top."""
+        """Up to a standard deviation of one nat plus thrice the usual one near the top, and as far above the top."""
         near = np.argsort(-training.level, kind="stable")[: max(100, len(training) // 20)]
         usual = np.sqrt(np.quantile(surrogate.variance(training.points[near[:: max(1, len(near) // 500)]]), 0.9))
-        slack = float(0.5 + 3.0 * usual)
+        slack = float(1.0 + 3.0 * usual)
         lower, upper = training.points.min(axis=0), training.points.max(axis=0)
         return cls(surrogate, lower, upper, slack**2, float(training.level.max()) + slack)
 
-    def believed_mean(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
-        """The surrogate's mean, relative to its offset; NaN outside the region."""
-        mean = self.claimed_mean(u)
-        rows = np.flatnonzero(np.isfinite(mean))
-        mean[rows[~self.knows(u[rows])]] = np.nan
-        return mean
+    def log_density(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+        """Log of the density that the surrogate expects, E exp f = exp(mean + variance / 2), relative to its offset;
+        NaN outside the region.
+
+        The mean alone would be the density of one surrogate, the likeliest. All that agree with the evaluations have
+        their say here: where they differ, the posterior is wider.
+        """
+        log_density = self.claimed_mean(u)
+        rows = np.flatnonzero(np.isfinite(log_density))
+        variance = self.surrogate.variance(u[rows])
+        log_density[rows] += np.minimum(0.5 * variance, self.most_rise)
+        log_density[rows[variance > self.most_variance]] = np.nan
+        return log_density
 
     def claimed_mean(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
-        """The same without the question whether the surrogate knows, which is the dear one."""
+        """The surrogate's mean, NaN outside the region, without asking for its variance, which is dear."""
         mean = np.full(len(u), np.nan)
         rows = np.flatnonzero(self._in_box(u))
         mean[rows] = self.surrogate.mean(u[rows])
         mean[mean > self.most_mean] = np.nan
         return mean
-
-    def knows(self, u: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
-        """Where the surrogate is not merely guessing."""
-        return np.asarray(self.surrogate.variance(u) <= self.most_variance)
 
     def grows_outside(self, before: Mixture, after: Mixture, rng: np.random.Generator) -> bool:
         """Whether a mixture has moved a share of its mass outside."""
@@ -61,7 +68,7 @@ class TrustedRegion:
 
     def share_outside(self, mixture: Mixture, rng: np.random.Generator) -> float:
         """Share of a mixture's mass outside, from 4000 draws."""
-        return float(np.mean(np.isnan(self.believed_mean(sample(mixture, 4000, rng)))))
+        return float(np.mean(np.isnan(self.log_density(sample(mixture, 4000, rng)))))
 
     def weighted_draws(
         self, mixture: Mixture, draws: int, rng: np.random.Generator

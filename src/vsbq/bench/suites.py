@@ -15,6 +15,7 @@ __all__ = ["SUITES", "Block", "Job", "jobs_of"]
 OURS = ("vsbq", "vsbq_paper")
 SYNTHETIC = ("two_moons", "rosenbrock_gaussian")
 BEHAVIOUR = ("timing", "multisensory")
+FURTHER = ("lumpy", "lotka_volterra")
 ABLATION = ("ablation_full", "ablation_white", "ablation_refined", "ablation_shaped")
 NOISE_LEVELS = (0.0, 1.0, 3.0, 5.0, 7.0)
 FEWER = (1000, 2000)
@@ -64,8 +65,8 @@ SUITES: Mapping[str, tuple[Block, ...]] = MappingProxyType(
             Block(problems=(*SYNTHETIC, *BEHAVIOUR), methods=("laplace", "emcee", "dynesty"), seeds=3),
             Block(problems=SYNTHETIC, methods=(*BBVI, "slice_surrogate"), seeds=3),
             Block(problems=BEHAVIOUR, methods=(*BBVI, "slice_surrogate"), noise_sds=(0.0, 3.0), seeds=3),
-            Block(problems=SYNTHETIC, methods=("nnr",), seeds=3),
-            Block(problems=BEHAVIOUR, methods=("nnr",), noise_sds=(0.0, 3.0), seeds=3),
+            Block(problems=SYNTHETIC, methods=("nnr",), seeds=1),
+            Block(problems=BEHAVIOUR, methods=("nnr",), noise_sds=(0.0, 3.0), seeds=1),
             Block(problems=SYNTHETIC, methods=OURS, evaluations_per_dimension=FEWER, seeds=5),
             Block(problems=("timing",), methods=OURS, noise_sds=(3.0,), evaluations_per_dimension=FEWER, seeds=5),
             Block(problems=("multisensory",), methods=OURS, evaluations_per_dimension=FEWER, seeds=5),
@@ -78,7 +79,10 @@ SUITES: Mapping[str, tuple[Block, ...]] = MappingProxyType(
             Block(problems=BEHAVIOUR, methods=ABLATION, noise_sds=(0.0, 3.0), seeds=3),
         ),
         # Beyond the paper.
-        "further": (Block(problems=("lumpy", "lotka_volterra"), methods=OURS, seeds=5),),
+        "further": (
+            Block(problems=FURTHER, methods=("vsbq",), seeds=10),
+            Block(problems=FURTHER, methods=("vsbq_paper",), seeds=3),
+        ),
         # Other kinds of targets: bounded, correlated, heavy-tailed, with several modes, of one and of many parameters.
         "zoo": (Block(problems=tuple(ZOO), methods=("vsbq",), noise_sds=(0.0, 2.0), seeds=3),),
         # On an otherwise idle machine, one run at a time: what the table of run times is made from.

@@ -94,6 +94,7 @@ class _RefinedHeader(NamedTuple):
     rows: int
     most_variance: float
     most_mean: float
+    most_rise: float = 0.0
 
 
 class _EvaluationsHeader(NamedTuple):
@@ -284,7 +285,7 @@ def _take_apart_refined(refined: Refined) -> tuple[_RefinedHeader, Arrays]:
         "region_lower": region.lower,
         "region_upper": region.upper,
     }
-    return _RefinedHeader(len(refined.points), region.most_variance, region.most_mean), arrays
+    return _RefinedHeader(len(refined.points), region.most_variance, region.most_mean, region.most_rise), arrays
 
 
 def _put_together_refined(header: _Header, arrays: Arrays, surrogate: Surrogate | None) -> Refined | None:
@@ -296,8 +297,7 @@ def _put_together_refined(header: _Header, arrays: Arrays, surrogate: Surrogate 
         surrogate,
         arrays["region_lower"],
         arrays["region_upper"],
-        header.refined.most_variance,
-        header.refined.most_mean,
+        *header.refined[1:],
     )
     weights, to_mixture = arrays["refined_weights"], arrays["refined_mixture_weights"]
     for each in (weights, to_mixture):
