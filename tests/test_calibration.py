@@ -60,6 +60,14 @@ def test_noise_is_not_taken_for_overconfidence(rng):
     assert doubt(points, noisy, hyperparameters(1.0), rng, noise=4.0) < 1.2
 
 
+def test_a_length_scale_too_long_is_noticed_through_noise(rng):
+    """Where noise hides the errors, how far a block moves the mean still tells."""
+    points, values = draw_function(rng, 0.4, n=1500)
+    noisy = values + rng.standard_normal(len(values))
+    assert doubt(points, noisy, hyperparameters(1.5), rng, noise=1.0) > 2
+    assert doubt(points, noisy, hyperparameters(0.4), rng, noise=1.0) < 1.2
+
+
 def test_too_few_evaluations_say_nothing(rng):
     points, values = draw_function(rng, 0.5, n=30)
     assert doubt(points, values, hyperparameters(2.0), rng) == 1.0

@@ -138,6 +138,14 @@ def test_files_without_a_word_on_the_prior_are_read(one, tmp_path):
     assert load(rewritten(path, header={"evaluations": header["evaluations"]})).evaluations.log_prior is None
 
 
+def test_files_without_a_word_on_the_expected_density_are_read(one, tmp_path):
+    """They were refined to the density of the surrogate's mean, and answer so."""
+    path = save(one, tmp_path / "post.npz")
+    header = json.loads(np.load(path)["header"].tobytes())
+    assert header["refined"].pop("most_rise") == one.refined.region.most_rise > 0
+    assert load(rewritten(path, header={"refined": header["refined"]})).refined.region.most_rise == 0.0
+
+
 def test_evaluations_that_the_door_would_refuse_come_back(one, tmp_path):
     few = replace(one, evaluations=one.evaluations.take([0])._with_notes(["Only one is left, né π."]))
     after = load(save(few, tmp_path / "post.npz")).evaluations

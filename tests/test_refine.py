@@ -120,6 +120,23 @@ def test_both_ways_give_the_same_evidence_and_draws(post, settings):
     assert_allclose(draws.std(axis=0), np.sqrt(np.diag(post.cov())), rtol=0.1)
 
 
+def test_density_is_the_average_over_surrogates(post):
+    """Functions drawn from the surrogate, exponentiated and averaged, at points of different variance."""
+    _, region = in_the_surrogates_space(post)
+    surrogate, rng = replace(region.surrogate, overconfidence=30.0), np.random.default_rng(0)
+    u = sample(in_the_surrogates_space(post)[0], 2000, rng)
+    u = u[np.argsort(surrogate.variance(u))[::200]]
+    doubtful = replace(region, surrogate=surrogate, most_variance=np.inf, most_mean=np.inf)
+    draws = surrogate.mean(u) + np.sqrt(surrogate.variance(u)) * rng.standard_normal((200_000, len(u)))
+    slow, error = np.exp(draws).mean(axis=0), np.exp(draws).std(axis=0) / np.sqrt(len(draws))
+    fast = np.exp(doubtful.log_density(u))
+    mild = surrogate.variance(u) < 2
+    assert mild.sum() >= 5
+    assert (np.abs(fast - slow) < 4 * error)[mild].all()
+    assert (np.abs(np.exp(surrogate.mean(u)) - slow) > 4 * error)[mild].any()  # the mean's density is another one
+    assert (doubtful.log_density(u) <= surrogate.mean(u) + doubtful.most_rise + 1e-12).all()
+
+
 def test_a_mode_that_the_mixture_hardly_has_is_refound(post):
     """Sequential Monte Carlo moves mass to where the surrogate has it."""
     mixture, region = in_the_surrogates_space(post)

@@ -137,7 +137,7 @@ class Posterior:
         return float(out[0]) if values.ndim < 2 else out
 
     def _log_pdf(self, x: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
-        """The surrogate's density, normalised, where it can be trusted; the mixture's elsewhere."""
+        """The density that the surrogate expects, normalised, where it is trusted; the mixture's elsewhere."""
         if self.prior_change is not None:
             return self.prior_change.log_pdf(x)
         u = self.space.forward(x)
