@@ -14,6 +14,8 @@ from vsbq.numerics.mixture import sample
 from vsbq.progress import Progress
 from vsbq.refine import Refinement, _held_out_sd, _pareto_smoothed, _surrogate_sd, refine
 from vsbq.surrogate import Surrogate
+from vsbq.trim import Trim, trim_evaluations
+from vsbq.trust import MOST_RISE, TrustedRegion
 from vsbq.transform import unrotated
 
 QUIET = Progress(1, False)
@@ -135,6 +137,13 @@ def test_density_is_the_average_over_surrogates(post):
     assert (np.abs(fast - slow) < 4 * error)[mild].all()
     assert (np.abs(np.exp(surrogate.mean(u)) - slow) > 4 * error)[mild].any()  # the mean's density is another one
     assert (doubtful.log_density(u) <= surrogate.mean(u) + doubtful.most_rise + 1e-12).all()
+
+
+def test_error_bars_that_are_far_too_small_do_not_shape_the_density(post):
+    training, _ = trim_evaluations(post.evaluations, Trim())
+    for doubt, rise in ((5.0, MOST_RISE), (5.1, 0.0)):
+        surrogate = replace(post.surrogate, space=training.space, overconfidence=doubt)
+        assert TrustedRegion.around(surrogate, training).most_rise == rise
 
 
 def test_a_mode_that_the_mixture_hardly_has_is_refound(post):

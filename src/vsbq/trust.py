@@ -18,6 +18,9 @@ MOST_LEAK = 0.01
 #: Nats by which the expected density may exceed that of the surrogate's mean: doubt alone must not make mass.
 MOST_RISE = 1.0
 
+#: A surrogate whose error bars have to be multiplied by more than this cannot say where they are wide: no rise then.
+MOST_DOUBT = 5.0
+
 
 @dataclass(frozen=True, eq=False)
 class TrustedRegion:
@@ -38,7 +41,8 @@ class TrustedRegion:
         usual = np.sqrt(np.quantile(surrogate.variance(training.points[near[:: max(1, len(near) // 500)]]), 0.9))
         slack = float(1.0 + 3.0 * usual)
         lower, upper = training.points.min(axis=0), training.points.max(axis=0)
-        return cls(surrogate, lower, upper, slack**2, float(training.level.max()) + slack)
+        rise = MOST_RISE if surrogate.overconfidence <= MOST_DOUBT else 0.0
+        return cls(surrogate, lower, upper, slack**2, float(training.level.max()) + slack, rise)
 
     def log_density(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """Log of the density that the surrogate expects, E exp f = exp(mean + variance / 2), relative to its offset;
