@@ -14,9 +14,9 @@ from vsbq.numerics.mixture import sample
 from vsbq.progress import Progress
 from vsbq.refine import Refinement, _held_out_sd, _pareto_smoothed, _surrogate_sd, refine
 from vsbq.surrogate import Surrogate
+from vsbq.transform import unrotated
 from vsbq.trim import Trim, trim_evaluations
 from vsbq.trust import MOST_RISE, TrustedRegion
-from vsbq.transform import unrotated
 
 QUIET = Progress(1, False)
 
