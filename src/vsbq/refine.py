@@ -19,10 +19,13 @@ from vsbq.numerics.em import effective_size
 from vsbq.numerics.mixture import Mixture, log_pdf, sample
 from vsbq.progress import Progress, logger
 from vsbq.surrogate import Surrogate
-from vsbq.trust import MOST_RISE, TrustedRegion
+from vsbq.trust import TrustedRegion
 
 #: A Pareto shape that says: not even the first moment exists.
 HOPELESS = 99.0
+
+#: Nats by which the mean may rise where a block of evaluations is left out: the gap would not be trusted beyond that.
+MOST_CHANGE = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +199,7 @@ def _held_out_sd(
     """
     rows = rng.choice(len(points), settings.uncertainty_draws, p=weights / weights.sum())
     u = points[rows]
-    changes = np.minimum(region.surrogate.changes(u), MOST_RISE)
+    changes = np.minimum(region.surrogate.changes(u), MOST_CHANGE)
     if len(changes) < 2:
         return 0.0
     without = logsumexp(changes, axis=1) - np.log(len(rows))

@@ -35,7 +35,7 @@ def headline(lines: Sequence[Line]) -> str:
         pair = [found.get((problem, noise, method)) for method in ("vsbq", "vsbq_paper")]
         if pair[0] is not None:
             label = problem_name(problem) + (f", noise of sd {noise:g}" if noise > 0 else "")
-            rows.append([label, *_scores(pair[0]), *_scores(pair[1]), _runs(pair[0])])
+            rows.append([label, *_scores(pair[0]), *_scores(pair[1]), _runs_of_both(pair[0], pair[1])])
     header = ["problem", *SCORES, *(f"as printed: {score}" for score in SCORES), "runs"]
     return _markdown(header, rows)
 
@@ -69,6 +69,13 @@ def _median(value: MedianInterval | None, floor: float | None) -> str:
 
 def _runs(summary: Summary) -> str:
     return f"{summary.runs}" + (f", {summary.failures} failed" if summary.failures else "")
+
+
+def _runs_of_both(default: Summary, printed: Summary | None) -> str:
+    """One number where both have as many runs, else that of the runs as printed too."""
+    if printed is None or _runs(printed) == _runs(default):
+        return _runs(default)
+    return f"{_runs(default)}; as printed {_runs(printed)}"
 
 
 def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
