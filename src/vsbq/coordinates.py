@@ -93,12 +93,16 @@ class Contest(NamedTuple):
         return cls(settings, rows, blocks, data.noise(0.0)[rows])
 
     def enter(self, first: Attempt, progress: Progress) -> Attempt:
-        """A small sparse GP goes on from the first hyperparameters and predicts the blocks."""
+        """A small sparse GP learns hyperparameters and predicts the blocks.
+
+        It starts from the prior. Where an exact GP on a few points ended is no better start, and under noise may be a
+        worse one: from length scales that are far too long there is no way back, because the bound is flat there.
+        """
         training, prior = first.training, first.prior
         data = ShapedData.shaped(training, self.settings)
         some = data.take(self.rows)
         count = min(self.settings.trial_inducing_per_dimension * training.dimension, len(self.rows))
-        start = _not_too_long(first.theta, prior)
+        start = np.clip(prior.mean, prior.lower, prior.upper)
         theta = learn_sparse(Learning(some, count), prior, start, self.settings, progress)[0]
         hyp = Hyperparameters.unpack(theta[:-1])
         inducing = some.points[greedy_inducing(hyp, some.points, some.noise(theta[-1]), count)]
@@ -109,12 +113,3 @@ class Contest(NamedTuple):
             mean = sgpr.predict_mean(hyp, factors, training.points)
             training = training.smoothed(mean, sgpr.predict_variance(hyp, factors, training.points))
         return Attempt(training, prior, theta, score)
-
-
-def _not_too_long(theta: Float[ndarray, " p"], prior: GaussianPrior) -> Float[ndarray, " p"]:
-    """Hyperparameters with length scales at most a standard deviation above their prior's mean: from far above there is
-    no way back, because the slope of the bound vanishes there."""
-    d = len(Hyperparameters.unpack(theta[:-1]).log_scales)
-    theta = theta.copy()
-    theta[:d] = np.minimum(theta[:d], prior.mean[:d] + prior.sd[:d])
-    return theta

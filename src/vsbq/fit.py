@@ -41,7 +41,11 @@ class Settings:
         """The algorithm as printed: hyperparameters on all evaluations, 100 D inducing points, 50 components with
         shared diagonal scales. The hyperparameters start where a subset of the evaluations puts them."""
         everything = SparseGP(
+            inducing_per_dimension=100,
+            learning_points_per_dimension=600,
+            most_learning_points=6000,
             learning_inducing_per_dimension=None,
+            rounds=5,
             polish_steps=30,
             most_inducing_per_dimension=100,
             shaping=Shaping(depth=10.0, slope=0.05, least_strength=1.0, most_strength=1.0, noise_growth=0.0),

@@ -17,6 +17,7 @@ from vsbq._typing import Float, ndarray
 from vsbq.numerics import sgpr
 from vsbq.numerics.em import effective_size
 from vsbq.numerics.mixture import Mixture, log_pdf, sample
+from vsbq.numerics.pareto import smoothed_weights
 from vsbq.progress import Progress, logger
 from vsbq.surrogate import Surrogate
 from vsbq.trust import TrustedRegion
@@ -161,15 +162,11 @@ def _widened(mixture: Mixture, settings: Refinement) -> Mixture:
 
 
 def _pareto_smoothed(log_weights: Float[ndarray, " n"]) -> tuple[Float[ndarray, " n"], float]:
-    """Pareto-smoothed importance weights that sum to one, and the shape of their tail (Vehtari et al. 2024)."""
-    from arviz_stats.base import array_stats  # type: ignore[attr-defined]
-
+    """Pareto-smoothed importance weights that sum to one, and the shape of their tail; equal ones have none."""
     if np.ptp(log_weights) < 1e-9:
         return np.full(len(log_weights), 1.0 / len(log_weights)), 0.0
-    # It asks for log likelihoods of data to be left out, and negates them.
-    smooth, shape = array_stats.psislw(-log_weights)  # type: ignore[no-untyped-call]
-    weights = np.exp(smooth - logsumexp(smooth))
-    return weights, float(shape) if np.isfinite(shape) else HOPELESS
+    weights, shape = smoothed_weights(log_weights)
+    return weights, shape if np.isfinite(shape) else HOPELESS
 
 
 def _surrogate_sd(

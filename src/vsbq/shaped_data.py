@@ -25,7 +25,7 @@ class Shaping:
     depth: float = 5.0
     sd_min: float = 1e-3**0.5
     sd_med: float = 1.0
-    slope: float = 0.2
+    slope: float = 3.0
     least_strength: float = 0.1
     most_strength: float = 10.0
     noise_growth: float = 1.0  # how far low evaluations lose weight in the end; see `ShapedData.tempered`
@@ -37,13 +37,13 @@ class SparseGP:
 
     shaping: Shaping = field(default_factory=Shaping)
     nugget: float = 1e-5  # variance of a noise-free evaluation
-    inducing_per_dimension: int = 100
+    inducing_per_dimension: int = 150
     exact_points: int = 300  # subset on which an exact GP gives the first hyperparameters
-    learning_points_per_dimension: int | None = 600  # None: hyperparameters are learnt on all evaluations
-    most_learning_points: int = 6000
-    learning_inducing_per_dimension: int | None = 50  # None: as many as in the end
+    learning_points_per_dimension: int | None = 1000  # None: hyperparameters are learnt on all evaluations
+    most_learning_points: int = 5000
+    learning_inducing_per_dimension: int | None = 100  # None: as many as in the end
     most_learning_inducing: int = 500
-    rounds: int = 5  # of inducing points and hyperparameters in turn
+    rounds: int = 3  # of inducing points and hyperparameters in turn
     polish_steps: int = 0  # then, on all evaluations with the final inducing points
     gain: float = 1.0  # nats of GP-ELBO that a round has to bring for another one
     tolerable_miss: float = 0.1  # nats by which high-density evaluations may be missed beyond their noise
