@@ -46,7 +46,7 @@ def test_the_threshold_is_that_of_the_table(d, n_sigma, rng):
     depth = reference.DEPTHS[d][0 if n_sigma == 10.0 else 1]
     points = rng.normal(size=(42, d))
     values = np.concatenate([[0.0], -rng.uniform(0, 5, 39), [-(depth - 0.02), -(depth + 0.02)]])
-    training, info = trim_evaluations(evaluations(points, values), Trim(depth=n_sigma))
+    training, info = trim_evaluations(evaluations(points, values), Trim(depth=n_sigma, guards_per_dimension=0))
     assert info.trimmed == 1
     assert len(training) == info.kept == 41
     row_of(training, points[40])
@@ -65,7 +65,8 @@ def test_noise_decides_by_confidence_bounds(confidence, rng):
     points = rng.normal(size=(400, 2))
     values, sd = -rng.uniform(0, 400, 400), rng.uniform(0.0, 30.0, 400)
     wanted = reference.kept(values, sd, contour_depth(20.0, 2), confidence)
-    training, info = trim_evaluations(evaluations(points, values, log_density_sd=sd), Trim(confidence=confidence))
+    settings = Trim(confidence=confidence, guards_per_dimension=0)
+    training, info = trim_evaluations(evaluations(points, values, log_density_sd=sd), settings)
     assert 0 < info.trimmed == 400 - sum(wanted)
     order = np.lexsort(points[wanted].T[::-1])
     assert_allclose(training.points, points[wanted][order], atol=1e-12)

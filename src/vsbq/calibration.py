@@ -46,6 +46,7 @@ def calibrate(
     regression: Regression,
     level: Float[ndarray, " n"],
     rng: np.random.Generator,
+    passes: int = 0,
 ) -> Calibration:
     """Hold out whole blocks of evaluations, one after the other: how large are the errors, how does the mean change?
 
@@ -58,11 +59,11 @@ def calibrate(
     if not blocks:
         return Calibration(1.0, None)
     try:
-        every, _ = sgpr.fit_factors(hyp, inducing, points, values, noise)
+        every, _ = sgpr.fit_factors(hyp, inducing, points, values, noise, passes)
     except NotPositiveDefinite:
         return Calibration(1.0, None)
     errors, changes, without = [], [], []
-    for held in _held_out(hyp, inducing, (points, values, noise), blocks):
+    for held in _held_out(hyp, inducing, (points, values, noise), blocks, passes):
         tested = held.block.tested
         errors.append(np.mean(held.residual**2 / (held.variance + noise[tested])))
         # What a block does to the mean has, if the kernel is right, the variance by which the block reduces the
@@ -104,14 +105,14 @@ class _HeldOut(NamedTuple):
 
 
 def _held_out(
-    hyp: Hyperparameters, inducing: Float[ndarray, "m d"], regression: Regression, blocks: list[Block]
+    hyp: Hyperparameters, inducing: Float[ndarray, "m d"], regression: Regression, blocks: list[Block], passes: int = 0
 ) -> Iterator[_HeldOut]:
     """Each block, as the evaluations outside it predict it."""
     points, values, noise = regression
     for block in blocks:
         rest = np.setdiff1d(np.arange(len(points)), block.held, assume_unique=True)
         try:
-            factors, _ = sgpr.fit_factors(hyp, inducing, points[rest], values[rest], noise[rest])
+            factors, _ = sgpr.fit_factors(hyp, inducing, points[rest], values[rest], noise[rest], passes)
         except NotPositiveDefinite:
             continue
         tested = points[block.tested]

@@ -47,6 +47,8 @@ class Settings:
             learning_inducing_per_dimension=None,
             rounds=5,
             polish_steps=30,
+            corrections=0,
+            residual_passes=0,
             most_inducing_per_dimension=100,
             shaping=Shaping(depth=10.0, slope=0.05, least_strength=1.0, most_strength=1.0, noise_growth=0.0),
             shape_by_level=False,
@@ -59,7 +61,9 @@ class Settings:
             most_components=50,
             adam_steps=3000,
         )
-        return cls(noise=None, surrogate=everything, variational=diagonal, refinement=None)
+        return cls(
+            noise=None, trim=Trim(guards_per_dimension=0), surrogate=everything, variational=diagonal, refinement=None
+        )
 
 
 def fit(

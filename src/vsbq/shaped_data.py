@@ -7,9 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vsbq._typing import Float, Int, ndarray
+from vsbq._typing import Bool, Float, Int, ndarray
 from vsbq.numerics.shaping import contour_depth, shaping_sd
 from vsbq.trim import TrainingSet
+
+#: The contour within which nearly all of a posterior is.
+POSTERIOR = 3.0
 
 Regression = tuple[Float[ndarray, "n d"], Float[ndarray, " n"], Float[ndarray, " n"]]
 
@@ -45,6 +48,10 @@ class SparseGP:
     most_learning_inducing: int = 500
     rounds: int = 3  # of inducing points and hyperparameters in turn
     polish_steps: int = 0  # then, on all evaluations with the final inducing points
+    corrections: int = (
+        3  # fits after which low evaluations that the surrogate contradicts may get a say; see `ShapedData`
+    )
+    residual_passes: int = 3  # in which what the mean leaves of the evaluations is smoothed and added to it
     gain: float = 1.0  # nats of GP-ELBO that a round has to bring for another one
     tolerable_miss: float = 0.1  # nats by which high-density evaluations may be missed beyond their noise
     most_inducing_per_dimension: int = 200
@@ -91,6 +98,24 @@ class ShapedData(NamedTuple):
         depth = (training.level.max() - training.level) / contour_depth(3.0, training.dimension)
         grown = self.observed * (1.0 + (growth * depth) ** 2)
         return self._replace(observed=np.where(training.noise_sd > 0, grown, self.observed))
+
+    def contradicted(self, training: TrainingSet, mean: Float[ndarray, " n"], depth: float) -> Bool[ndarray, " n"]:
+        """Evaluations that are surely beyond the contour of that depth where a surrogate sees the posterior."""
+        top, d = float(training.level.max()), training.dimension
+        low = training.values + 3 * training.noise_sd < top - contour_depth(depth, d)
+        return np.asarray(low & (mean > top - contour_depth(POSTERIOR, d)))
+
+    def raised(self, rows: Bool[ndarray, " n"], training: TrainingSet, settings: Shaping) -> ShapedData:
+        """The same with evaluations that are as low as the threshold of the shaping, and count as those there do.
+
+        What lies far below may be as high as that without a change of the posterior, but must not be overlooked. Behind
+        a cliff the shaping noise would hide all that was evaluated, and no smooth surrogate falls that far.
+        """
+        height = float(training.level.max()) - contour_depth(settings.depth, training.dimension)
+        return self._replace(
+            values=np.where(rows, np.maximum(self.values, height), self.values),
+            shaping=np.where(rows, settings.sd_med**2, self.shaping),
+        )
 
     def take(self, rows: Int[ndarray, " k"]) -> ShapedData:
         """Some of the rows."""

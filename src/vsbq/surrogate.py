@@ -86,7 +86,8 @@ def fit_surrogate(
     training, prior, theta = first_hyperparameters(training, settings, rng, progress)
     data = ShapedData.shaped(training, settings)
     d = training.dimension
-    count = settings.inducing_per_dimension * d
+    count, passes = settings.inducing_per_dimension * d, settings.residual_passes
+    overruled, corrections = np.zeros(len(training), dtype=bool), 0
     pool = np.sort(rng.permutation(len(training))[: settings.most_candidates])
     while True:
         learning = learning_set(data, training.level, settings, count, rng)
@@ -98,20 +99,28 @@ def fit_surrogate(
             hyp = Hyperparameters.unpack(theta[:-1])
         try:
             final = data.tempered(training, settings.shaping.noise_growth)
-            factors, bound = sgpr.fit_factors(hyp, data.points[rows], *final.regression(theta[-1]))
+            factors, bound = sgpr.fit_factors(hyp, data.points[rows], *final.regression(theta[-1]), passes)
         except NotPositiveDefinite as error:
             raise FitError(
                 "The kernel matrix of the surrogate cannot be factorised. Check the evaluations for parameters that "
                 "move together or values that jump; vsbq.audit(evaluations) lists what looks odd."
             ) from error
         miss, strength = high_density_miss(training, hyp, factors), float(np.exp(theta[-1]))
+        wrong = data.contradicted(training, sgpr.predict_mean(hyp, factors, data.points), settings.shaping.depth)
+        wrong &= ~overruled
+        if wrong.any() and corrections < settings.corrections:
+            logger.info("%d low evaluations are contradicted by the surrogate: they get a say", int(wrong.sum()))
+            overruled, corrections = overruled | wrong, corrections + 1
+            data = data.raised(overruled, training, settings.shaping)
+            theta = np.clip(prior.mean, prior.lower, prior.upper)  # from a surrogate without them there is no way here
+            continue
         logger.info("%d inducing points: bound %.1f, miss %.3f nats, shaping %.2f", len(rows), bound, miss, strength)
         enough = miss <= settings.tolerable_miss or len(rows) < count or len(rows) >= len(data.points)
         most = max(min(settings.most_inducing_per_dimension * d, settings.most_inducing), count)
         if enough or count == most:
             break
         count = min(2 * count, most)
-    held_out = calibrate(hyp, factors.inducing, final.regression(theta[-1]), training.level, rng.spawn(1)[0])
+    held_out = calibrate(hyp, factors.inducing, final.regression(theta[-1]), training.level, rng.spawn(1)[0], passes)
     logger.info("held-out blocks: errors %.2f times the predicted sd", held_out.overconfidence)
     surrogate = Surrogate(training.space, hyp, factors, training.offset, *held_out)
     if (training.noise_sd > 0).any():

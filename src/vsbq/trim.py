@@ -12,6 +12,7 @@ from vsbq._typing import Bool, Float, Int, ndarray
 from vsbq.errors import FitError
 from vsbq.evaluations import Evaluations
 from vsbq.numerics.shaping import contour_depth
+from vsbq.numerics.subset import spread_rows
 from vsbq.transform import GRID, InferenceSpace, infer_space, rotated
 
 
@@ -22,6 +23,9 @@ class Trim:
     depth: float = 20.0
     confidence: float = 1.96  # β of the lower and upper confidence bounds
     zero_depth: float = 6.0  # a density of zero stands at this contour, or as low as its nearest neighbour
+    guards_per_dimension: int = (
+        100  # hopeless ones near the better evaluations that stay, as high as the trimming depth
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +97,7 @@ def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[Training
     values = merged.values + space.log_jacobian(u)
     values = _stand_in(u, values, merged.noise_sd, settings)
     keep = _keep(values, merged.noise_sd, evaluations.dimension, settings)
+    guards = _guards(u, values, keep, settings)
     if keep.sum() < evaluations.dimension + 2:
         raise FitError(
             f"Only {int(keep.sum())} evaluations are within reach of the best one; the others are more than "
@@ -107,7 +112,29 @@ def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[Training
         zero_density=int((~finite).sum()),
         at_edge=int(space.at_edge(merged.points).sum()),
     )
+    values[guards] = np.maximum(values[guards], values[keep].max() - contour_depth(settings.depth, u.shape[1]))
+    keep[guards] = True
     return TrainingSet(space, u[keep], values[keep], merged.noise_sd[keep], offset, values[keep]), info
+
+
+def _guards(
+    u: Float[ndarray, "n d"], values: Float[ndarray, " n"], keep: Bool[ndarray, " n"], settings: Trim
+) -> Int[ndarray, " g"]:
+    """Rows of hopeless evaluations that stay, a spread-out choice of those nearest to the better evaluations.
+
+    They weigh next to nothing. But where the density ends at a cliff, a surrogate that has none of them would go on
+    beyond it, and nothing would contradict.
+    """
+    low = np.flatnonzero(~keep)
+    count = settings.guards_per_dimension * u.shape[1]
+    if not len(low) or not count:
+        return low[:0]
+    better = keep & (values >= values[keep].max() - contour_depth(3.0, u.shape[1]))
+    spread = u[keep].std(axis=0)
+    scaled = u / np.where(spread > 0, spread, 1.0)
+    distance = cKDTree(scaled[better]).query(scaled[low])[0]
+    near = low[np.argsort(distance, kind="stable")[: 4 * count]]
+    return near[spread_rows(scaled[near], count, np.random.default_rng(0))]
 
 
 def _stand_in(
