@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import vsbq
+from vsbq.shaped_data import SparseGP
 
 ROOT = np.array([[1.0, 0.0], [0.8, 0.6]])
 CENTRE = np.array([1.0, -2.0])
@@ -142,6 +143,21 @@ def test_zero_density_is_knowledge(rng):
     truth = np.log(2 * np.pi) + stats.norm.logsf(-1.0)
     assert agrees(post.elbo, truth, 0.15)
     assert (post.sample(4000, rng=0)[:, 0] < -1.3).mean() < 0.02
+
+
+@pytest.mark.parametrize("direction", [[1.0, 0.0], [0.6, 0.8]])
+@pytest.mark.parametrize("low", [-60.0, -1e6])
+def test_a_cliff_is_seen(low, direction, rng):
+    """A normal cut in half by values that the shaping would hide, or that trimming would drop."""
+    x = cloud(rng, 1500)
+    values = np.where(x @ direction > -1.0, -0.5 * (x**2).sum(axis=1), low)
+    truth = np.log(2 * np.pi) + stats.norm.logsf(-1.0)
+    post = vsbq.fit(x, values, rng=1, progress=False)
+    assert agrees(post.log_evidence, truth, 0.1)
+    assert (post.sample(4000, rng=0) @ direction < -1.3).mean() < 0.02
+    settings = vsbq.Settings(surrogate=SparseGP(corrections=0))
+    without = vsbq.fit(x, values, rng=1, progress=False, settings=settings)
+    assert not agrees(without.log_evidence, truth, 0.1)
 
 
 def test_noise_that_differs_from_point_to_point(rng):

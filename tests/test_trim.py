@@ -85,6 +85,28 @@ def test_confidence_bounds_by_hand(rng):
     row_of(training, points[32])
 
 
+def test_hopeless_evaluations_near_the_better_ones_stand_guard(rng):
+    """Of those dropped, a spread-out choice near the better ones; none if none is asked for."""
+    points = np.concatenate([rng.normal(size=(100, 2)), rng.normal(size=(300, 2)) * 0.1 + 2, [[50.0, 50.0]] * 2])
+    points[-1] += 1.0
+    values = np.concatenate([-rng.uniform(0, 5, 100), np.full(302, -1e8)])
+    values[0] = 0.0
+    given = evaluations(points, values)
+    training, info = trim_evaluations(given, Trim(guards_per_dimension=20))
+    assert info.trimmed == 302
+    assert len(training) == 100
+    assert 30 <= len(training.guards) <= 40
+    assert (np.abs(training.guards - 2) < 1).all()
+    again, _ = trim_evaluations(given, Trim(guards_per_dimension=20))
+    assert_array_equal(again.guards, training.guards)
+    assert len(trim_evaluations(given, Trim(guards_per_dimension=0))[0].guards) == 0
+    joined = training.joined(np.arange(len(training.guards)) < 3, -12.0)
+    assert len(joined) == 103
+    assert_array_equal(joined.points[100:], training.guards[:3])
+    assert_array_equal(joined.level[100:], -12.0)
+    assert_array_equal(joined.guards, training.guards[3:])
+
+
 def test_the_jacobian_counts(rng):
     """A density that is flat in a box is not flat in inference space, where the corners are far below the centre."""
     points = rng.uniform(-1, 1, (50, 2))

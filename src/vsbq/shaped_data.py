@@ -11,9 +11,6 @@ from vsbq._typing import Bool, Float, Int, ndarray
 from vsbq.numerics.shaping import contour_depth, shaping_sd
 from vsbq.trim import TrainingSet
 
-#: The contour within which nearly all of a posterior is.
-POSTERIOR = 3.0
-
 Regression = tuple[Float[ndarray, "n d"], Float[ndarray, " n"], Float[ndarray, " n"]]
 
 
@@ -99,19 +96,8 @@ class ShapedData(NamedTuple):
         grown = self.observed * (1.0 + (growth * depth) ** 2)
         return self._replace(observed=np.where(training.noise_sd > 0, grown, self.observed))
 
-    def contradicted(self, training: TrainingSet, mean: Float[ndarray, " n"], depth: float) -> Bool[ndarray, " n"]:
-        """Evaluations that are surely beyond the contour of that depth where a surrogate sees the posterior."""
-        top, d = float(training.level.max()), training.dimension
-        low = training.values + 3 * training.noise_sd < top - contour_depth(depth, d)
-        return np.asarray(low & (mean > top - contour_depth(POSTERIOR, d)))
-
-    def raised(self, rows: Bool[ndarray, " n"], training: TrainingSet, settings: Shaping) -> ShapedData:
-        """The same with evaluations that are as low as the threshold of the shaping, and count as those there do.
-
-        What lies far below may be as high as that without a change of the posterior, but must not be overlooked. Behind
-        a cliff the shaping noise would hide all that was evaluated, and no smooth surrogate falls that far.
-        """
-        height = float(training.level.max()) - contour_depth(settings.depth, training.dimension)
+    def raised(self, rows: Bool[ndarray, " n"], height: float, settings: Shaping) -> ShapedData:
+        """The same with evaluations that are as high as the threshold of the shaping, and count as those there do."""
         return self._replace(
             values=np.where(rows, np.maximum(self.values, height), self.values),
             shaping=np.where(rows, settings.sd_med**2, self.shaping),

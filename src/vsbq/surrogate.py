@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from vsbq._typing import ArrayLike, Float, ndarray
 from vsbq.calibration import calibrate
+from vsbq.contradiction import correct
 from vsbq.coordinates import first_hyperparameters
 from vsbq.errors import FitError
 from vsbq.learning import learn_sparse, learning_set, polish
@@ -106,13 +108,12 @@ def fit_surrogate(
                 "move together or values that jump; vsbq.audit(evaluations) lists what looks odd."
             ) from error
         miss, strength = high_density_miss(training, hyp, factors), float(np.exp(theta[-1]))
-        wrong = data.contradicted(training, sgpr.predict_mean(hyp, factors, data.points), settings.shaping.depth)
-        wrong &= ~overruled
-        if wrong.any() and corrections < settings.corrections:
-            logger.info("%d low evaluations are contradicted by the surrogate: they get a say", int(wrong.sum()))
-            overruled, corrections = overruled | wrong, corrections + 1
-            data = data.raised(overruled, training, settings.shaping)
+        corrected = correct(training, overruled, partial(sgpr.predict_mean, hyp, factors), settings)
+        if corrected is not None and corrections < settings.corrections:
+            pool = np.append(pool, np.arange(len(training), len(corrected.training)))
+            training, overruled, data = corrected
             theta = np.clip(prior.mean, prior.lower, prior.upper)  # from a surrogate without them there is no way here
+            corrections += 1
             continue
         logger.info("%d inducing points: bound %.1f, miss %.3f nats, shaping %.2f", len(rows), bound, miss, strength)
         enough = miss <= settings.tolerable_miss or len(rows) < count or len(rows) >= len(data.points)

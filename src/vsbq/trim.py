@@ -23,9 +23,7 @@ class Trim:
     depth: float = 20.0
     confidence: float = 1.96  # β of the lower and upper confidence bounds
     zero_depth: float = 6.0  # a density of zero stands at this contour, or as low as its nearest neighbour
-    guards_per_dimension: int = (
-        100  # hopeless ones near the better evaluations that stay, as high as the trimming depth
-    )
+    guards_per_dimension: int = 100  # hopeless evaluations that the surrogate must not contradict
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +31,8 @@ class TrainingSet:
     """Evaluations in inference space, in a canonical order; `values + offset` is the log density there.
 
     `level` is the best guess of the values without their noise: which points are high is asked of it, because the
-    highest noisy value is mostly noise.
+    highest noisy value is mostly noise. `guards` are places of evaluations that were dropped as hopeless: the surrogate
+    is not fitted to them, but must not contradict them.
     """
 
     space: InferenceSpace
@@ -42,6 +41,7 @@ class TrainingSet:
     noise_sd: Float[ndarray, " n"]
     offset: float
     level: Float[ndarray, " n"]
+    guards: Float[ndarray, "g d"] | None = None
 
     @property
     def dimension(self) -> int:
@@ -55,6 +55,7 @@ class TrainingSet:
             self,
             space=rotated(self.space, rotation),
             points=self.points @ rotation.T,
+            guards=None if self.guards is None else self.guards @ rotation.T,
             values=self.values - turn,
             level=self.level - turn,
         )
@@ -68,6 +69,20 @@ class TrainingSet:
         noise = self.noise_sd**2
         share = noise / np.maximum(noise + np.maximum(variance - noise, 0.0), 1e-300)
         return replace(self, level=np.where(noise > 0, share * mean + (1 - share) * self.values, self.values))
+
+    def joined(self, guards: Bool[ndarray, " g"], value: float) -> TrainingSet:
+        """The same with some of the guards as evaluations of that value, at the end."""
+        if self.guards is None or not guards.any():
+            return self
+        new = np.full(int(guards.sum()), value)
+        return replace(
+            self,
+            points=np.concatenate([self.points, self.guards[guards]]),
+            values=np.append(self.values, new),
+            noise_sd=np.append(self.noise_sd, 0.0 * new),
+            level=np.append(self.level, new),
+            guards=self.guards[~guards],
+        )
 
     def __len__(self) -> int:
         return len(self.points)
@@ -97,7 +112,6 @@ def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[Training
     values = merged.values + space.log_jacobian(u)
     values = _stand_in(u, values, merged.noise_sd, settings)
     keep = _keep(values, merged.noise_sd, evaluations.dimension, settings)
-    guards = _guards(u, values, keep, settings)
     if keep.sum() < evaluations.dimension + 2:
         raise FitError(
             f"Only {int(keep.sum())} evaluations are within reach of the best one; the others are more than "
@@ -112,18 +126,16 @@ def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[Training
         zero_density=int((~finite).sum()),
         at_edge=int(space.at_edge(merged.points).sum()),
     )
-    values[guards] = np.maximum(values[guards], values[keep].max() - contour_depth(settings.depth, u.shape[1]))
-    keep[guards] = True
-    return TrainingSet(space, u[keep], values[keep], merged.noise_sd[keep], offset, values[keep]), info
+    guards = u[_guards(u, values, keep, settings)]
+    return TrainingSet(space, u[keep], values[keep], merged.noise_sd[keep], offset, values[keep], guards), info
 
 
 def _guards(
     u: Float[ndarray, "n d"], values: Float[ndarray, " n"], keep: Bool[ndarray, " n"], settings: Trim
 ) -> Int[ndarray, " g"]:
-    """Rows of hopeless evaluations that stay, a spread-out choice of those nearest to the better evaluations.
+    """Rows of hopeless evaluations that stand guard, a spread-out choice of those nearest to the better evaluations.
 
-    They weigh next to nothing. But where the density ends at a cliff, a surrogate that has none of them would go on
-    beyond it, and nothing would contradict.
+    Where the density ends at a cliff, a surrogate that knows of none of them would go on beyond it.
     """
     low = np.flatnonzero(~keep)
     count = settings.guards_per_dimension * u.shape[1]

@@ -1,7 +1,8 @@
 """What each step away from the algorithm as printed brings: settings between the two entries, and their table.
 
 From the printed algorithm to the default one thing is added after the other. What is left between the last step and the
-default is economy: hyperparameters learnt on subsets, and more inducing points where the fit is poor.
+default is economy (hyperparameters learnt on subsets) and care: more inducing points where the fit is poor, a check of
+the noise, guards from the trimmed evaluations.
 """
 
 from __future__ import annotations
@@ -24,9 +25,18 @@ def _steps() -> dict[str, Settings]:
     white = replace(full, surrogate=replace(full.surrogate, whiten=True))
     refined = replace(white, refinement=usual.refinement)
     ours = usual.surrogate
-    curve = replace(refined.surrogate, shaping=ours.shaping, shape_by_level=ours.shape_by_level)
+    curve = replace(
+        refined.surrogate, shaping=ours.shaping, shape_by_level=ours.shape_by_level, corrections=ours.corrections
+    )
     shaped = replace(refined, surrogate=curve)
-    return {"ablation_full": full, "ablation_white": white, "ablation_refined": refined, "ablation_shaped": shaped}
+    passed = replace(refined, surrogate=replace(curve, residual_passes=ours.residual_passes))
+    return {
+        "ablation_full": full,
+        "ablation_white": white,
+        "ablation_refined": refined,
+        "ablation_shaped": shaped,
+        "ablation_passed": passed,
+    }
 
 
 STEPS: Mapping[str, Settings] = MappingProxyType(_steps())
@@ -37,6 +47,7 @@ LABELS = {
     "ablation_white": "+ whitening",
     "ablation_refined": "+ refinement",
     "ablation_shaped": "+ adaptive shaping",
+    "ablation_passed": "+ residual passes",
     "vsbq": "default",
 }
 
