@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vsbq.calibration import MOST_ROWS, calibrate, cut_blocks, held_out_score
+from vsbq.calibration import MOST_ROWS, calibrate, cut_blocks, held_out_score, passes_that_help
 from vsbq.numerics import sgpr
 from vsbq.numerics.kernel import Hyperparameters, kernel
 from vsbq.numerics.subset import stratified_rows
@@ -137,3 +137,16 @@ def test_too_few_points_for_blocks_say_nothing(rng):
     points = rng.uniform(-3, 3, (20, 2))
     found = calibrate(hyperparameters(1.0), points[::3].copy(), (points, points[:, 0], np.ones(20)), points[:, 1], rng)
     assert found == (1.0, None)
+
+
+@pytest.mark.parametrize(("signal", "wanted"), [(5.0, 3), (0.0, 0)])
+def test_passes_help_where_the_prior_draws_too_much_and_not_where_there_is_only_noise(signal, wanted, rng):
+    points = rng.uniform(-3, 3, (3000, 1))
+    values = signal * np.sin(3 * points[:, 0]) + rng.standard_normal(3000)
+    # Too narrow for the signal; too rough for its absence.
+    scale, output = (0.5, 0.05) if signal else (0.02, 0.5)
+    hyp = Hyperparameters(np.log([scale]), np.log(output), 0.0, np.zeros(1), np.log([1e3]))
+    data = points, values, np.ones(3000)
+    inducing = np.linspace(-3, 3, 300 if not signal else 40)[:, None]
+    assert passes_that_help(hyp, inducing, data, np.zeros(3000), 3, rng) == wanted
+    assert passes_that_help(hyp, inducing, data, np.zeros(3000), 0, rng) == 0

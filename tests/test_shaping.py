@@ -88,7 +88,10 @@ def test_low_evaluations_that_are_contradicted_get_a_say():
     none = np.zeros(5, dtype=bool)
     # Low and seen high; low but seen low; not low; within three standard deviations of high; then the guards.
     found = correct(training, none, lambda u: np.array([seen[x] for x in u[:, 0]]), SparseGP())
-    assert found.overruled.tolist() == [False, True, False, False, False, False]
+    assert found.overruled.tolist() == [False, True, False, False, False, True]
+    assert not found.in_vain
+    again = correct(found.training, found.overruled, lambda u: np.array([seen[x] for x in u[:, 0]]), SparseGP())
+    assert again.in_vain
     assert_allclose(found.data.values, [0.0, -depth, -40.0, -depth + 0.1, -40.0, -depth])
     assert_allclose(found.training.points, np.vstack([points, guards[:1]]))
     assert_allclose(found.training.guards, guards[1:])

@@ -15,12 +15,14 @@ from vsbq.numerics.linalg import NotPositiveDefinite
 from vsbq.numerics.shaping import contour_depth
 from vsbq.numerics.subset import cluster_centres, spread_rows, stratified_rows
 
-__all__ = ["Block", "Calibration", "calibrate", "cut_blocks", "held_out_score"]
+__all__ = ["Block", "Calibration", "calibrate", "cut_blocks", "held_out_score", "passes_that_help"]
 
 BLOCKS = 10
 DEPTH = 6.0  # blocks are cut from the evaluations within this contour of the best
 MOST_ROWS = 6000
 MOST_TESTED = 1000
+NEAR = 3.0  # passes are judged by evaluations within this contour,
+LEAST_TESTED = 50  # if there are as many
 TINY = 1e-12
 
 Regression = tuple[Float[ndarray, "n d"], Float[ndarray, " n"], Float[ndarray, " n"]]
@@ -75,6 +77,37 @@ def calibrate(
     if not without:
         return Calibration(1.0, None)
     return Calibration(float(np.sqrt(max(1.0, np.mean(errors), np.mean(changes)))), np.array(without))
+
+
+def passes_that_help(
+    hyp: Hyperparameters,
+    inducing: Float[ndarray, "m d"],
+    regression: Regression,
+    level: Float[ndarray, " n"],
+    most: int,
+    rng: np.random.Generator,
+) -> int:
+    """As many residual passes as are allowed, or none if evaluations that were left out are then predicted worse.
+
+    Where there are too few inducing points for what the evaluations show, what is left of these is not for them to
+    explain, and passes only make the surrogate rougher.
+    """
+    points, values, noise = regression
+    order = rng.permutation(len(points))[: 2 * MOST_ROWS]
+    seen, rest = order[::2], order[1::2]
+    test = rest[level[rest] >= level.max() - contour_depth(NEAR, points.shape[1])]
+    if not most or len(test) < LEAST_TESTED:
+        return most
+    try:
+        plain, _ = sgpr.fit_factors(hyp, inducing, points[seen], values[seen], noise[seen])
+    except NotPositiveDefinite:
+        return most
+    passed = plain
+    for _ in range(most):
+        passed = sgpr.with_smoothed_residual(hyp, passed, points[seen], values[seen], noise[seen])
+    before, after = (values[test] - sgpr.predict_mean(hyp, factors, points[test]) for factors in (plain, passed))
+    worse = (after**2 - before**2) / noise[test]
+    return 0 if worse.mean() > 2 * worse.std() / np.sqrt(len(test)) else most
 
 
 def held_out_score(

@@ -13,6 +13,12 @@ from vsbq.progress import logger
 from vsbq.shaped_data import ShapedData, SparseGP
 from vsbq.trim import TrainingSet
 
+#: Guards that have joined are exactly as high as they have to be.
+TINY = 1e-9
+
+#: Share of the overruled evaluations that may still be contradicted before everything is learnt again.
+MOST_IN_VAIN = 0.1
+
 #: The contour within which nearly all of a posterior is.
 POSTERIOR = 3.0
 
@@ -23,6 +29,7 @@ class Corrected(NamedTuple):
     training: TrainingSet
     overruled: Bool[ndarray, " n"]
     data: ShapedData
+    in_vain: bool  # a good part of those that had a say before is still contradicted
 
 
 def correct(
@@ -40,7 +47,7 @@ def correct(
     """
     d, top = training.dimension, float(training.level.max())
     height, posterior = top - contour_depth(settings.shaping.depth, d), top - contour_depth(POSTERIOR, d)
-    low = (training.values + 3 * training.noise_sd < height) & ~overruled
+    low = training.values + 3 * training.noise_sd <= height + TINY
     wrong = np.zeros(len(training), dtype=bool)
     wrong[low] = mean(training.points[low]) > posterior
     places = training.points[:0] if training.guards is None else training.guards
@@ -48,7 +55,8 @@ def correct(
     if not (wrong.any() or guards.any()):
         return None
     logger.info("%d low evaluations and %d guards are contradicted: they get a say", wrong.sum(), guards.sum())
+    in_vain = bool((wrong & overruled).sum() > MOST_IN_VAIN * overruled.sum())
     training = training.joined(guards, height)
-    overruled = np.append(overruled | wrong, np.zeros(int(guards.sum()), dtype=bool))
+    overruled = np.append(overruled | wrong, np.ones(int(guards.sum()), dtype=bool))
     data = ShapedData.shaped(training, settings).raised(overruled, height, settings.shaping)
-    return Corrected(training, overruled, data)
+    return Corrected(training, overruled, data, in_vain)

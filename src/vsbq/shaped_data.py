@@ -45,9 +45,7 @@ class SparseGP:
     most_learning_inducing: int = 500
     rounds: int = 3  # of inducing points and hyperparameters in turn
     polish_steps: int = 0  # then, on all evaluations with the final inducing points
-    corrections: int = (
-        3  # fits after which low evaluations that the surrogate contradicts may get a say; see `ShapedData`
-    )
+    corrections: int = 2  # fits after low evaluations that the surrogate contradicts got a say; see `contradiction.py`
     residual_passes: int = 3  # in which what the mean leaves of the evaluations is smoothed and added to it
     gain: float = 1.0  # nats of GP-ELBO that a round has to bring for another one
     tolerable_miss: float = 0.1  # nats by which high-density evaluations may be missed beyond their noise

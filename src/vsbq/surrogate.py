@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vsbq._typing import ArrayLike, Float, ndarray
-from vsbq.calibration import calibrate
+from vsbq.calibration import calibrate, passes_that_help
 from vsbq.contradiction import correct
 from vsbq.coordinates import first_hyperparameters
 from vsbq.errors import FitError
@@ -88,12 +88,13 @@ def fit_surrogate(
     training, prior, theta = first_hyperparameters(training, settings, rng, progress)
     data = ShapedData.shaped(training, settings)
     d = training.dimension
-    count, passes = settings.inducing_per_dimension * d, settings.residual_passes
-    overruled, corrections = np.zeros(len(training), dtype=bool), 0
+    count = settings.inducing_per_dimension * d
+    overruled, corrections, learn = np.zeros(len(training), dtype=bool), 0, True
     pool = np.sort(rng.permutation(len(training))[: settings.most_candidates])
     while True:
-        learning = learning_set(data, training.level, settings, count, rng)
-        theta, history, failures = learn_sparse(learning, prior, theta, settings, progress)
+        if learn:
+            learning = learning_set(data, training.level, settings, count, rng)
+            theta, history, failures = learn_sparse(learning, prior, theta, settings, progress)
         hyp = Hyperparameters.unpack(theta[:-1])
         rows = pool[greedy_inducing(hyp, data.points[pool], data.noise(theta[-1])[pool], min(count, len(pool)))]
         if settings.polish_steps:
@@ -101,7 +102,10 @@ def fit_surrogate(
             hyp = Hyperparameters.unpack(theta[:-1])
         try:
             final = data.tempered(training, settings.shaping.noise_growth)
-            factors, bound = sgpr.fit_factors(hyp, data.points[rows], *final.regression(theta[-1]), passes)
+            regression = final.regression(theta[-1])
+            most = settings.residual_passes
+            passes = passes_that_help(hyp, data.points[rows], regression, training.level, most, rng.spawn(1)[0])
+            factors, bound = sgpr.fit_factors(hyp, data.points[rows], *regression, passes)
         except NotPositiveDefinite as error:
             raise FitError(
                 "The kernel matrix of the surrogate cannot be factorised. Check the evaluations for parameters that "
@@ -111,17 +115,20 @@ def fit_surrogate(
         corrected = correct(training, overruled, partial(sgpr.predict_mean, hyp, factors), settings)
         if corrected is not None and corrections < settings.corrections:
             pool = np.append(pool, np.arange(len(training), len(corrected.training)))
-            training, overruled, data = corrected
-            theta = np.clip(prior.mean, prior.lower, prior.upper)  # from a surrogate without them there is no way here
+            # A correction may do with the hyperparameters as they are. If it does not, there may be no way from them to
+            # better ones: start again.
+            training, overruled, data, learn = corrected
             corrections += 1
+            theta = np.clip(prior.mean, prior.lower, prior.upper) if learn else theta
             continue
         logger.info("%d inducing points: bound %.1f, miss %.3f nats, shaping %.2f", len(rows), bound, miss, strength)
+        logger.info("%d residual passes", passes)
         enough = miss <= settings.tolerable_miss or len(rows) < count or len(rows) >= len(data.points)
         most = max(min(settings.most_inducing_per_dimension * d, settings.most_inducing), count)
         if enough or count == most:
             break
-        count = min(2 * count, most)
-    held_out = calibrate(hyp, factors.inducing, final.regression(theta[-1]), training.level, rng.spawn(1)[0], passes)
+        count, learn = min(2 * count, most), True
+    held_out = calibrate(hyp, factors.inducing, regression, training.level, rng.spawn(1)[0], passes)
     logger.info("held-out blocks: errors %.2f times the predicted sd", held_out.overconfidence)
     surrogate = Surrogate(training.space, hyp, factors, training.offset, *held_out)
     if (training.noise_sd > 0).any():
