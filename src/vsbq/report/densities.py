@@ -49,7 +49,11 @@ def surface(posterior: Posterior, both: tuple[int, int], draws: Float[ndarray, "
         pair = pair_marginal(posterior, both)
     density, at_draws = pair.pdf(cells).reshape(x.shape), pair.pdf(seen)
     if posterior.refined is not None and pair is not posterior:
-        ratio = _moved(posterior.refined, posterior.space.inverse(posterior.refined.points)[:, both], grid)
+        points, weights = posterior.space.inverse(posterior.refined.points)[:, both], posterior.refined.weights
+        ratio = _moved(posterior.refined, points, grid)
+        # What smoothing the ratio cost: the draws within the grid have the mass that they have.
+        mass = (density * ratio * np.outer(*map(np.diff, grid))).sum()
+        ratio *= np.histogramdd(points, grid, weights=weights)[0].sum() / mass
         density, at_draws = density * ratio, at_draws * _looked_up(ratio, seen, grid)
     return density, np.quantile(at_draws, 1 - SHARES)
 
