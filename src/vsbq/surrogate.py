@@ -20,7 +20,7 @@ from vsbq.numerics.kernel import Hyperparameters, kernel
 from vsbq.numerics.linalg import NotPositiveDefinite
 from vsbq.numerics.shaping import contour_depth
 from vsbq.progress import Progress, logger
-from vsbq.shaped_data import ShapedData, SparseGP
+from vsbq.shaped_data import Regression, ShapedData, SparseGP
 from vsbq.transform import InferenceSpace
 from vsbq.trim import TrainingSet
 
@@ -100,17 +100,8 @@ def fit_surrogate(
         if settings.polish_steps:
             theta = polish(theta, prior, data, rows, settings.polish_steps)
             hyp = Hyperparameters.unpack(theta[:-1])
-        try:
-            final = data.tempered(training, settings.shaping.noise_growth)
-            regression = final.regression(theta[-1])
-            most = settings.residual_passes
-            passes = passes_that_help(hyp, data.points[rows], regression, training.level, most, rng.spawn(1)[0])
-            factors, bound = sgpr.fit_factors(hyp, data.points[rows], *regression, passes)
-        except NotPositiveDefinite as error:
-            raise FitError(
-                "The kernel matrix of the surrogate cannot be factorised. Check the evaluations for parameters that "
-                "move together or values that jump; vsbq.audit(evaluations) lists what looks odd."
-            ) from error
+        regression = data.tempered(training, settings.shaping.noise_growth).regression(theta[-1])
+        factors, bound, passes = _fit_all(hyp, data.points[rows], regression, training.level, settings, rng)
         miss, strength = high_density_miss(training, hyp, factors), float(np.exp(theta[-1]))
         corrected = correct(training, overruled, partial(sgpr.predict_mean, hyp, factors), settings)
         if corrected is not None and corrections < settings.corrections:
@@ -122,7 +113,7 @@ def fit_surrogate(
             theta = np.clip(prior.mean, prior.lower, prior.upper) if learn else theta
             continue
         logger.info("%d inducing points: bound %.1f, miss %.3f nats, shaping %.2f", len(rows), bound, miss, strength)
-        logger.info("%d residual passes", passes)
+        logger.info("residual passes: %d", passes)
         enough = miss <= settings.tolerable_miss or len(rows) < count or len(rows) >= len(data.points)
         most = max(min(settings.most_inducing_per_dimension * d, settings.most_inducing), count)
         if enough or count == most:
@@ -139,6 +130,25 @@ def fit_surrogate(
         training,
         SurrogateFit(bound, tuple(history), len(rows), factors.jitter, miss, strength, failures, rotated),
     )
+
+
+def _fit_all(
+    hyp: Hyperparameters,
+    inducing: Float[ndarray, "m d"],
+    regression: Regression,
+    level: Float[ndarray, " n"],
+    settings: SparseGP,
+    rng: np.random.Generator,
+) -> tuple[sgpr.Factors, float, int]:
+    """The sparse GP of all evaluations with as many residual passes as help, its bound, and their number."""
+    try:
+        passes = passes_that_help(hyp, inducing, regression, level, settings.residual_passes, rng.spawn(1)[0])
+        return (*sgpr.fit_factors(hyp, inducing, *regression, passes), passes)
+    except NotPositiveDefinite as error:
+        raise FitError(
+            "The kernel matrix of the surrogate cannot be factorised. Check the evaluations for parameters that "
+            "move together or values that jump; vsbq.audit(evaluations) lists what looks odd."
+        ) from error
 
 
 def high_density_miss(training: TrainingSet, hyp: Hyperparameters, factors: sgpr.Factors) -> float:
