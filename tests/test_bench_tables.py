@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vsbq.bench.lines import Line
+from vsbq.bench.lines import Line, append_line
 from vsbq.bench.published import EVIDENCES, METHOD_NAMES, PRINTED, RUNTIMES, number, printed_row, seconds
 from vsbq.bench.tables import TABLES, all_tables, summarise, usual, varied
+from vsbq.cli import main
 
 DIMENSIONS = {"two_moons": 2, "rosenbrock_gaussian": 6, "timing": 5, "multisensory": 6, "lumpy": 10}
 STAGES = {"trim": 0.01, "surrogate": 20.0, "mixture": 5.0, "total": 25.2}
@@ -249,3 +250,13 @@ def test_the_paper_is_copied_in_full():
                 assert score.low <= score.median <= score.high
     assert printed_row("two_moons", 0.0, "cma", 4000, "vsbq") is None
     assert printed_row("two_moons", 0.0, "cma", 6000, "vsbq_paper").source == "Table 1"
+
+
+def test_scores_are_not_those_of_the_run_times(tmp_path, capsys):
+    """A run that was made again for its run time alone may be older than the one that the scores are from."""
+    append_line(tmp_path / "runtime.jsonl", line(score=7700.0))
+    append_line(tmp_path / "paper.jsonl", line(score=3300.0))
+    assert main(["bench", "table", "--results", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert number(3300.0) in printed
+    assert number(7700.0) not in printed

@@ -115,7 +115,8 @@ def _check(kind: str, names: Sequence[str], known: Iterable[str]) -> None:
 
 
 def _lines(options: Namespace) -> list[Line]:
-    suites = [options.suite] if options.suite else list(SUITES)
+    # Of several lines of a run the last one counts: those that are there for their run times come first.
+    suites = [options.suite] if options.suite else sorted(SUITES, key=lambda suite: suite != "runtime")
     lines = read_lines(options.results / f"{suite}.jsonl" for suite in suites)
     if not lines:
         raise VsbqError(f"There are no lines in {options.results}; `vsbq bench run` makes some.")
