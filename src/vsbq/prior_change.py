@@ -261,7 +261,7 @@ def _weigh(refined: Refined, ratio: Float[ndarray, " n"]) -> _Weighted | str:
     if len(rows) < LEAST_EFFECTIVE:
         return f"the new prior leaves only {len(rows)} of the draws"
     logs = np.log(refined.weights[rows]) + ratio[rows]
-    smooth, shape = _pareto_smoothed(logs)
+    smooth, shape, _ = _pareto_smoothed(logs)
     effective = effective_size(smooth)
     rules = Refinement()
     share = effective / len(ratio)

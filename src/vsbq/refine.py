@@ -17,7 +17,7 @@ from vsbq._typing import Float, ndarray
 from vsbq.numerics import sgpr
 from vsbq.numerics.em import effective_size
 from vsbq.numerics.mixture import Mixture, log_pdf, sample
-from vsbq.numerics.pareto import smoothed_weights
+from vsbq.numerics.pareto import Smoothed, smoothed_weights
 from vsbq.progress import Progress, logger
 from vsbq.surrogate import Surrogate
 from vsbq.trust import TrustedRegion
@@ -125,8 +125,9 @@ def refine(
         logger.info("refinement: no draw of the mixture is where the surrogate can be trusted")
         return None, RefinedFit("none", HOPELESS, 0.0, outside, 0)
     log_weights = log_target[inside] - log_proposal[inside]
-    value = float(logsumexp(log_weights) - np.log(len(u)))
-    smooth, shape = _pareto_smoothed(log_weights)
+    # The evidence is the mean of the smoothed weights, as the draws are theirs: a single draw must not make it.
+    smooth, shape, log_mean = _pareto_smoothed(log_weights)
+    value = log_mean + float(np.log(np.mean(inside)))
     share = effective_size(smooth) / len(smooth)
     even = share >= settings.good_share and smooth.max() <= settings.most_weight
     if even or (shape <= settings.worst_shape and share >= settings.least_share):
@@ -161,12 +162,12 @@ def _widened(mixture: Mixture, settings: Refinement) -> Mixture:
     )
 
 
-def _pareto_smoothed(log_weights: Float[ndarray, " n"]) -> tuple[Float[ndarray, " n"], float]:
-    """Pareto-smoothed importance weights that sum to one, and the shape of their tail; equal ones have none."""
+def _pareto_smoothed(log_weights: Float[ndarray, " n"]) -> Smoothed:
+    """Pareto-smoothed importance weights; equal ones have no tail."""
     if np.ptp(log_weights) < 1e-9:
-        return np.full(len(log_weights), 1.0 / len(log_weights)), 0.0
-    weights, shape = smoothed_weights(log_weights)
-    return weights, shape if np.isfinite(shape) else HOPELESS
+        return Smoothed(np.full(len(log_weights), 1.0 / len(log_weights)), 0.0, float(log_weights[0]))
+    found = smoothed_weights(log_weights)
+    return found if np.isfinite(found.shape) else found._replace(shape=HOPELESS)
 
 
 def _surrogate_sd(

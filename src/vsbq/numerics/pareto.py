@@ -7,6 +7,8 @@ can be relied on.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.special import logsumexp
 
@@ -19,8 +21,17 @@ LEAST_TAIL = 5
 PRIOR_COUNT = 10
 
 
-def smoothed_weights(log_weights: Float[ndarray, " n"]) -> tuple[Float[ndarray, " n"], float]:
-    """Weights that sum to one, and the shape of their tail; infinite where no tail can be fitted."""
+class Smoothed(NamedTuple):
+    """Weights that sum to one, the shape of their tail, infinite where none can be fitted, and the log of their mean
+    before they were made to sum to one."""
+
+    weights: Float[ndarray, " n"]
+    shape: float
+    log_mean: float
+
+
+def smoothed_weights(log_weights: Float[ndarray, " n"]) -> Smoothed:
+    """Importance weights with a smoothed tail."""
     n = len(log_weights)
     smooth = log_weights - log_weights.max()
     size = int(min(0.2 * n, 3 * np.sqrt(n)))
@@ -35,7 +46,8 @@ def smoothed_weights(log_weights: Float[ndarray, " n"]) -> tuple[Float[ndarray, 
         # No smoothed weight exceeds the largest raw one.
         levels = (np.arange(len(tail)) + 0.5) / len(tail)
         smooth[tail] = np.minimum(np.log(cutoff + _quantiles(levels, shape, scale)), 0.0)
-    return np.exp(smooth - logsumexp(smooth)), float(shape)
+    total = float(logsumexp(smooth))
+    return Smoothed(np.exp(smooth - total), float(shape), total + float(log_weights.max()) - float(np.log(n)))
 
 
 def _fit(excess: Float[ndarray, " t"]) -> tuple[float, float]:
