@@ -1,9 +1,11 @@
 """Held-out blocks tell honest error bars from overconfident ones."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
-from vsbq.calibration import MOST_ROWS, calibrate, cut_blocks, held_out_score, passes_that_help
+from vsbq.calibration import MOST_ROWS, calibrate, cut_blocks, held_out_score
 from vsbq.numerics import sgpr
 from vsbq.numerics.kernel import Hyperparameters, kernel
 from vsbq.numerics.subset import stratified_rows
@@ -136,7 +138,7 @@ def test_without_a_block_the_mean_is_that_of_a_fit_without_it(rng):
 def test_too_few_points_for_blocks_say_nothing(rng):
     points = rng.uniform(-3, 3, (20, 2))
     found = calibrate(hyperparameters(1.0), points[::3].copy(), (points, points[:, 0], np.ones(20)), points[:, 1], rng)
-    assert found == (1.0, None)
+    assert found == (1.0, None, 0)
 
 
 @pytest.mark.parametrize(("signal", "wanted"), [(5.0, 3), (0.0, 0)])
@@ -144,9 +146,22 @@ def test_passes_help_where_the_prior_draws_too_much_and_not_where_there_is_only_
     points = rng.uniform(-3, 3, (3000, 1))
     values = signal * np.sin(3 * points[:, 0]) + rng.standard_normal(3000)
     # Too narrow for the signal; too rough for its absence.
-    scale, output = (0.5, 0.05) if signal else (0.02, 0.5)
-    hyp = Hyperparameters(np.log([scale]), np.log(output), 0.0, np.zeros(1), np.log([1e3]))
+    hyp = Hyperparameters(np.log([0.3]), np.log(0.1 if signal else 3.0), 0.0, np.zeros(1), np.log([1e3]))
     data = points, values, np.ones(3000)
-    inducing = np.linspace(-3, 3, 300 if not signal else 40)[:, None]
-    assert passes_that_help(hyp, inducing, data, np.zeros(3000), 3, rng) == wanted
-    assert passes_that_help(hyp, inducing, data, np.zeros(3000), 0, rng) == 0
+    inducing = np.linspace(-3, 3, 100)[:, None]
+    for seed in range(3):
+        blocks = partial(calibrate, hyp, inducing, data, np.zeros(3000), np.random.default_rng(seed))
+        assert blocks(3).passes == wanted
+        assert blocks(0).passes == 0
+
+
+def test_doubt_is_that_of_the_passes(rng):
+    """Error bars are checked for the mean that is used."""
+    points = rng.uniform(-3, 3, (600, 2))
+    values = 5.0 * np.sin(2 * points[:, 0]) + 0.1 * rng.standard_normal(600)
+    data = points, values, np.full(600, 0.01)
+    hyp, inducing = hyperparameters(0.5, output=0.1), points[::3].copy()
+    found = [calibrate(hyp, inducing, data, np.zeros(600), np.random.default_rng(0), passes) for passes in (0, 3)]
+    assert found[1].passes == 3
+    assert found[1].overconfidence < 0.95 * found[0].overconfidence
+    assert not np.allclose(found[1].without, found[0].without)

@@ -15,14 +15,12 @@ from vsbq.numerics.linalg import NotPositiveDefinite
 from vsbq.numerics.shaping import contour_depth
 from vsbq.numerics.subset import cluster_centres, spread_rows, stratified_rows
 
-__all__ = ["Block", "Calibration", "calibrate", "cut_blocks", "held_out_score", "passes_that_help"]
+__all__ = ["Block", "Calibration", "calibrate", "cut_blocks", "held_out_score"]
 
 BLOCKS = 10
 DEPTH = 6.0  # blocks are cut from the evaluations within this contour of the best
 MOST_ROWS = 6000
 MOST_TESTED = 1000
-NEAR = 3.0  # passes are judged by evaluations within this contour,
-LEAST_TESTED = 50  # if there are as many
 TINY = 1e-12
 
 Regression = tuple[Float[ndarray, "n d"], Float[ndarray, " n"], Float[ndarray, " n"]]
@@ -40,6 +38,7 @@ class Calibration(NamedTuple):
 
     overconfidence: float  # the factor by which errors exceed the predicted sd; at least 1
     without: Float[ndarray, "b m"] | None  # what each block's absence adds to the weights of the sparse GP's mean
+    passes: int  # residual passes of the mean: as many as are allowed, or none if blocks are then predicted worse
 
 
 def calibrate(
@@ -50,64 +49,59 @@ def calibrate(
     rng: np.random.Generator,
     passes: int = 0,
 ) -> Calibration:
-    """Hold out whole blocks of evaluations, one after the other: how large are the errors, how does the mean change?
+    """Hold out whole blocks of evaluations, one after the other: how large are the errors, how does the mean change,
+    and do residual passes help?
 
     An optimiser leaves most of its evaluations at the mode. Hyperparameters that explain those best may promise far
     too much for the gaps between its paths; a block of neighbours that the surrogate has not seen is such a gap.
     """
     rows = stratified_rows(regression[0], level, MOST_ROWS, rng)
     points, values, noise = (column[rows] for column in regression)
-    blocks = cut_blocks(points, level[rows], rng)
-    if not blocks:
-        return Calibration(1.0, None)
+    judged = list(_judge(hyp, inducing, (points, values, noise), cut_blocks(points, level[rows], rng), passes))
+    if not judged:
+        return Calibration(1.0, None, passes)
+    # Where there are too few inducing points for what the evaluations show, what is left of these is not for them to
+    # explain, and passes only make the surrogate rougher.
+    worse = np.array([np.log((after.error + TINY) / (before.error + TINY)) for before, after in judged])
+    chosen = 0 if worse.mean() > 2 * worse.std() / np.sqrt(len(worse)) else 1
+    found = [block[chosen] for block in judged]
+    error, change = (float(np.mean(column)) for column in zip(*(block[:2] for block in found), strict=True))
+    return Calibration(max(1.0, error, change) ** 0.5, np.array([block.without for block in found]), chosen * passes)
+
+
+class _Judged(NamedTuple):
+    """A block that was held out: mean square error, what it does to the mean, both relative to what was predicted, and
+    what its absence adds to the weights of the mean."""
+
+    error: float
+    change: float
+    without: Float[ndarray, " m"]
+
+
+def _judge(
+    hyp: Hyperparameters, inducing: Float[ndarray, "m d"], regression: Regression, blocks: list[Block], passes: int
+) -> Iterator[tuple[_Judged, _Judged]]:
+    """Each block, without residual passes and with them."""
+    points, values, noise = regression
     try:
-        every, _ = sgpr.fit_factors(hyp, inducing, points, values, noise, passes)
+        plain, _ = sgpr.fit_factors(hyp, inducing, points, values, noise)
     except NotPositiveDefinite:
-        return Calibration(1.0, None)
-    errors, changes, without = [], [], []
-    for held in _held_out(hyp, inducing, (points, values, noise), blocks, passes):
-        tested = held.block.tested
-        errors.append(np.mean(held.residual**2 / (held.variance + noise[tested])))
+        return
+    every = plain, sgpr.with_residual_passes(hyp, plain, points, values, noise, passes)
+    for block, rest, factors in _held_out(hyp, inducing, regression, blocks):
+        tested = points[block.tested]
+        variance = sgpr.predict_variance(hyp, factors, tested)
         # What a block does to the mean has, if the kernel is right, the variance by which the block reduces the
         # uncertainty. Noise hides less here than in the residuals.
-        change = values[tested] - held.residual - sgpr.predict_mean(hyp, every, points[tested])
-        reduction = held.variance - sgpr.predict_variance(hyp, every, points[tested])
-        changes.append(np.mean(change**2) / max(float(np.mean(reduction)), TINY))
-        without.append(held.weights - every.weights)
-    if not without:
-        return Calibration(1.0, None)
-    return Calibration(float(np.sqrt(max(1.0, np.mean(errors), np.mean(changes)))), np.array(without))
-
-
-def passes_that_help(
-    hyp: Hyperparameters,
-    inducing: Float[ndarray, "m d"],
-    regression: Regression,
-    level: Float[ndarray, " n"],
-    most: int,
-    rng: np.random.Generator,
-) -> int:
-    """As many residual passes as are allowed, or none if evaluations that were left out are then predicted worse.
-
-    Where there are too few inducing points for what the evaluations show, what is left of these is not for them to
-    explain, and passes only make the surrogate rougher.
-    """
-    points, values, noise = regression
-    order = rng.permutation(len(points))[: 2 * MOST_ROWS]
-    seen, rest = order[::2], order[1::2]
-    test = rest[level[rest] >= level.max() - contour_depth(NEAR, points.shape[1])]
-    if not most or len(test) < LEAST_TESTED:
-        return most
-    try:
-        plain, _ = sgpr.fit_factors(hyp, inducing, points[seen], values[seen], noise[seen])
-    except NotPositiveDefinite:
-        return most
-    passed = plain
-    for _ in range(most):
-        passed = sgpr.with_smoothed_residual(hyp, passed, points[seen], values[seen], noise[seen])
-    before, after = (values[test] - sgpr.predict_mean(hyp, factors, points[test]) for factors in (plain, passed))
-    worse = (after**2 - before**2) / noise[test]
-    return 0 if worse.mean() > 2 * worse.std() / np.sqrt(len(test)) else most
+        reduction = max(float(np.mean(variance - sgpr.predict_variance(hyp, plain, tested))), TINY)
+        passed = sgpr.with_residual_passes(hyp, factors, points[rest], values[rest], noise[rest], passes)
+        judged = []
+        for part, whole in zip((factors, passed), every, strict=True):
+            mean = sgpr.predict_mean(hyp, part, tested)
+            error = np.mean((values[block.tested] - mean) ** 2 / (variance + noise[block.tested]))
+            change = np.mean((mean - sgpr.predict_mean(hyp, whole, tested)) ** 2) / reduction
+            judged.append(_Judged(float(error), float(change), part.weights - whole.weights))
+        yield judged[0], judged[1]
 
 
 def held_out_score(
@@ -121,36 +115,27 @@ def held_out_score(
 
     `noise` are the variances with which they are judged, the same for all surrogates that are to be compared.
     """
+    points, values, _ = regression
     scores = []
-    for held in _held_out(hyp, inducing, regression, blocks):
-        total = held.variance + noise[held.block.tested]
-        scores.append(-0.5 * (np.log(total) + held.residual**2 / total))
+    for block, _, factors in _held_out(hyp, inducing, regression, blocks):
+        tested = points[block.tested]
+        residual = values[block.tested] - sgpr.predict_mean(hyp, factors, tested)
+        total = sgpr.predict_variance(hyp, factors, tested) + noise[block.tested]
+        scores.append(-0.5 * (np.log(total) + residual**2 / total))
     return float(np.mean(np.concatenate(scores))) if scores else -np.inf
 
 
-class _HeldOut(NamedTuple):
-    """Residuals and variances of the log density in a block, and the GP's weights, given the evaluations outside it."""
-
-    block: Block
-    residual: Float[ndarray, " t"]
-    variance: Float[ndarray, " t"]
-    weights: Float[ndarray, " m"]
-
-
 def _held_out(
-    hyp: Hyperparameters, inducing: Float[ndarray, "m d"], regression: Regression, blocks: list[Block], passes: int = 0
-) -> Iterator[_HeldOut]:
-    """Each block, as the evaluations outside it predict it."""
-    points, values, noise = regression
+    hyp: Hyperparameters, inducing: Float[ndarray, "m d"], regression: Regression, blocks: list[Block]
+) -> Iterator[tuple[Block, Int[ndarray, " r"], sgpr.Factors]]:
+    """Each block with the rows outside it and the sparse GP of these."""
     for block in blocks:
-        rest = np.setdiff1d(np.arange(len(points)), block.held, assume_unique=True)
+        rest = np.setdiff1d(np.arange(len(regression[0])), block.held, assume_unique=True)
         try:
-            factors, _ = sgpr.fit_factors(hyp, inducing, points[rest], values[rest], noise[rest], passes)
+            factors, _ = sgpr.fit_factors(hyp, inducing, *(column[rest] for column in regression))
         except NotPositiveDefinite:
             continue
-        tested = points[block.tested]
-        residual = values[block.tested] - sgpr.predict_mean(hyp, factors, tested)
-        yield _HeldOut(block, residual, sgpr.predict_variance(hyp, factors, tested), factors.weights)
+        yield block, rest, factors
 
 
 def cut_blocks(points: Float[ndarray, "n d"], level: Float[ndarray, " n"], rng: np.random.Generator) -> list[Block]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vsbq._typing import ArrayLike, Float, ndarray
-from vsbq.calibration import calibrate, passes_that_help
+from vsbq.calibration import calibrate
 from vsbq.contradiction import correct
 from vsbq.coordinates import first_hyperparameters
 from vsbq.errors import FitError
@@ -101,7 +101,8 @@ def fit_surrogate(
             theta = polish(theta, prior, data, rows, settings.polish_steps)
             hyp = Hyperparameters.unpack(theta[:-1])
         regression = data.tempered(training, settings.shaping.noise_growth).regression(theta[-1])
-        factors, bound, passes = _fit_all(hyp, data.points[rows], regression, training.level, settings, rng)
+        plain, bound = _fit_all(hyp, data.points[rows], regression)
+        factors = sgpr.with_residual_passes(hyp, plain, *regression, settings.residual_passes)
         miss, strength = high_density_miss(training, hyp, factors), float(np.exp(theta[-1]))
         corrected = correct(training, overruled, partial(sgpr.predict_mean, hyp, factors), settings)
         if corrected is not None and corrections < settings.corrections:
@@ -113,15 +114,16 @@ def fit_surrogate(
             theta = np.clip(prior.mean, prior.lower, prior.upper) if learn else theta
             continue
         logger.info("%d inducing points: bound %.1f, miss %.3f nats, shaping %.2f", len(rows), bound, miss, strength)
-        logger.info("residual passes: %d", passes)
         enough = miss <= settings.tolerable_miss or len(rows) < count or len(rows) >= len(data.points)
         most = max(min(settings.most_inducing_per_dimension * d, settings.most_inducing), count)
         if enough or count == most:
             break
         count, learn = min(2 * count, most), True
-    held_out = calibrate(hyp, factors.inducing, regression, training.level, rng.spawn(1)[0], passes)
-    logger.info("held-out blocks: errors %.2f times the predicted sd", held_out.overconfidence)
-    surrogate = Surrogate(training.space, hyp, factors, training.offset, *held_out)
+    held_out = calibrate(hyp, plain.inducing, regression, training.level, rng.spawn(1)[0], settings.residual_passes)
+    overconfidence, without, passes = held_out
+    logger.info("held-out blocks: errors %.2f times the predicted sd; %d residual passes", overconfidence, passes)
+    factors = factors if passes else plain
+    surrogate = Surrogate(training.space, hyp, factors, training.offset, overconfidence, without)
     if (training.noise_sd > 0).any():
         training = training.smoothed(surrogate.mean(training.points), surrogate.variance(training.points))
     rotated = training.space.rotation is not None
@@ -133,17 +135,11 @@ def fit_surrogate(
 
 
 def _fit_all(
-    hyp: Hyperparameters,
-    inducing: Float[ndarray, "m d"],
-    regression: Regression,
-    level: Float[ndarray, " n"],
-    settings: SparseGP,
-    rng: np.random.Generator,
-) -> tuple[sgpr.Factors, float, int]:
-    """The sparse GP of all evaluations with as many residual passes as help, its bound, and their number."""
+    hyp: Hyperparameters, inducing: Float[ndarray, "m d"], regression: Regression
+) -> tuple[sgpr.Factors, float]:
+    """The sparse GP of all evaluations and its bound."""
     try:
-        passes = passes_that_help(hyp, inducing, regression, level, settings.residual_passes, rng.spawn(1)[0])
-        return (*sgpr.fit_factors(hyp, inducing, *regression, passes), passes)
+        return sgpr.fit_factors(hyp, inducing, *regression)
     except NotPositiveDefinite as error:
         raise FitError(
             "The kernel matrix of the surrogate cannot be factorised. Check the evaluations for parameters that "

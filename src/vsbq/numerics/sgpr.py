@@ -210,35 +210,36 @@ def fit_factors(
     points: Float[ndarray, "n d"],
     values: Float[ndarray, " n"],
     noise_variance: Float[ndarray, " n"],
-    residual_passes: int = 0,
 ) -> tuple[Factors, float]:
     """The sparse posterior at fixed hyperparameters, and its GP-ELBO."""
     chol, jitter = factorise_inducing(hyp, inducing)
     stats = statistics(hyp, inducing, chol, points, values, noise_variance)
     factors = posterior_factors(inducing, chol, jitter, stats)
-    for _ in range(residual_passes):
-        factors = with_smoothed_residual(hyp, factors, points, values, noise_variance)
     return factors, bound_value(stats, factors.chol_v, len(points))
 
 
-def with_smoothed_residual(
+def with_residual_passes(
     hyp: Hyperparameters,
     factors: Factors,
     points: Float[ndarray, "n d"],
     values: Float[ndarray, " n"],
     noise_variance: Float[ndarray, " n"],
+    passes: int,
 ) -> Factors:
     """The same with a mean to which what it leaves of the values is added, smoothed likewise (Tukey's twicing).
 
     Of a true f the posterior mean S f misses (I − S) f; p passes miss (I − S)^(p + 1) f. The covariance stays.
     """
-    residual = (values - predict_mean(hyp, factors, points)) / noise_variance
-    projection = np.zeros(len(factors.inducing))
-    for rows in _chunks(len(points)):
-        projection += linalg.product_vector(kernel(factors.inducing, points[rows], hyp), residual[rows])
-    c = linalg.solve_lower(factors.chol_v, linalg.solve_lower(factors.chol_kernel, projection))
-    more = linalg.solve_lower(factors.chol_v, c, transpose=True)
-    return factors._replace(weights=factors.weights + linalg.solve_lower(factors.chol_kernel, more, transpose=True))
+    for _ in range(passes):
+        residual = (values - predict_mean(hyp, factors, points)) / noise_variance
+        projection = np.zeros(len(factors.inducing))
+        for rows in _chunks(len(points)):
+            projection += linalg.product_vector(kernel(factors.inducing, points[rows], hyp), residual[rows])
+        c = linalg.solve_lower(factors.chol_v, linalg.solve_lower(factors.chol_kernel, projection))
+        more = linalg.solve_lower(factors.chol_v, c, transpose=True)
+        added = linalg.solve_lower(factors.chol_kernel, more, transpose=True)
+        factors = factors._replace(weights=factors.weights + added)
+    return factors
 
 
 def predict_mean(hyp: Hyperparameters, factors: Factors, x: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
