@@ -2,8 +2,8 @@
 
 From the printed algorithm to the default one thing is added after the other. What is left between the last step and the
 default is economy (hyperparameters learnt on subsets) and care: more inducing points where the fit is poor, a check of
-the noise, guards from the trimmed evaluations. Whitening also has an entry of its own that is the default without it: the
-problems of the other steps hardly need it.
+the noise, guards from the trimmed evaluations. Whitening also has an entry of its own that is the default without it:
+the problems of the other steps hardly need it.
 """
 
 from __future__ import annotations
