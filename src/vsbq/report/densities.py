@@ -33,6 +33,7 @@ WIDTHS = np.geomspace(0.5, 40.0, 20)
 #: Width, in cells, over which the ratio of a refined density to its mixture is smoothed, and the draws under the
 #: smoothing kernel of which half are taken as unmoved.
 RATIO_WIDTH = 3.0
+RATIO_PASSES = 2
 FEW_DRAWS = 5.0
 
 Grid = tuple[Float[ndarray, " e"], Float[ndarray, " e"]]  # edges of the cells along both parameters
@@ -61,14 +62,16 @@ def surface(posterior: Posterior, both: tuple[int, int], draws: Float[ndarray, "
 def _moved(refined: Refined, points: Float[ndarray, "n 2"], grid: Grid) -> Float[ndarray, "c c"]:
     """By how much refinement raised the density of two parameters in each cell.
 
-    The same draws stand for both densities, so that their ratio has little noise; it is one where there are none.
+    The same draws stand for both densities, so that their ratio has little noise; it is one where there are none. A
+    smoothed ratio is too flat: what is left of it is smoothed too, and multiplied.
     """
-    after, before = (
-        gaussian_filter(np.histogramdd(points, grid, weights=weights)[0], RATIO_WIDTH, mode="nearest")
-        for weights in refined.both_weights
-    )
+    after, before = (np.histogramdd(points, grid, weights=weights)[0] for weights in refined.both_weights)
     few = FEW_DRAWS / (4 * np.pi * RATIO_WIDTH**2 * len(points))
-    return np.asarray((after + few) / (before + few))
+    ratio = np.ones_like(after)
+    for _ in range(RATIO_PASSES):
+        there, reached = (gaussian_filter(part, RATIO_WIDTH, mode="nearest") for part in (after, before * ratio))
+        ratio *= (there + few) / (reached + few)
+    return ratio
 
 
 def _looked_up(values: Float[ndarray, "c c"], points: Float[ndarray, "n 2"], grid: Grid) -> Float[ndarray, " n"]:
