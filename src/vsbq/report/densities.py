@@ -30,8 +30,8 @@ SLACK = 1e-4
 #: Widths of the smoothing to choose from, in cells.
 WIDTHS = np.geomspace(0.5, 40.0, 20)
 
-#: Width, in cells, over which the ratio of a refined density to its mixture is smoothed, how often that is done, and the
-#: draws under the smoothing kernel of which half are taken as unmoved.
+#: Width, in cells, over which the ratio of a refined density to its mixture is smoothed, how often this is done, and
+#: the draws under the smoothing kernel of which half are taken as unmoved.
 RATIO_WIDTH = 3.0
 RATIO_PASSES = 2
 FEW_DRAWS = 5.0
