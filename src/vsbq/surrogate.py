@@ -119,8 +119,9 @@ def fit_surrogate(
         if enough or count == most:
             break
         count, learn = min(2 * count, most), True
-    held_out = calibrate(hyp, plain.inducing, regression, training.level, rng.spawn(1)[0], settings.residual_passes)
-    overconfidence, without, passes = held_out
+    overconfidence, without, passes = calibrate(
+        hyp, plain.inducing, regression, training.level, rng.spawn(1)[0], settings.residual_passes
+    )
     logger.info("held-out blocks: errors %.2f times the predicted sd; %d residual passes", overconfidence, passes)
     factors = factors if passes else plain
     surrogate = Surrogate(training.space, hyp, factors, training.offset, overconfidence, without)
