@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pandas
@@ -14,7 +13,9 @@ from scipy.integrate import quad
 from scipy.special import betaln, expit, logsumexp
 
 from vsbq.bounds import Bounds
-from vsbq.comparison import CAVEAT, ComparisonError, compare, read_value
+from vsbq.comparison import CAVEAT, ComparisonError, compare
+from vsbq.evaluations import Evaluations
+from vsbq.files.posterior_file import load
 from vsbq.group_comparison import _variational, compare_groups, exceedance_probabilities
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior
@@ -114,26 +115,41 @@ def test_what_is_refused(call, words):
         call()
 
 
-def test_different_tags_are_refused(monkeypatch):
-    tagged = {"a": (1.0, "data 1"), "b": (2.0, "data 2"), "c": (3.0, None)}
-    plain = read_value
+def tagged(log_evidence: float, tag: str | None) -> Posterior:
+    """A model whose evaluations carry a tag."""
+    x = np.linspace(-2, 2, 30)[:, None]
+    return replace(model(log_evidence), evaluations=Evaluations(x, -0.5 * x[:, 0] ** 2, names=["x"], tag=tag))
 
-    def with_tag(value, label):
-        number, tag = value
-        return plain(number, label)._replace(tag=tag)
 
-    monkeypatch.setattr("vsbq.comparison.read_value", with_tag)
+def test_different_tags_are_refused():
+    models = {"a": tagged(1.0, "data 1"), "b": tagged(2.0, "data 2"), "c": tagged(3.0, None), "d": model(0.0)}
     with pytest.raises(ComparisonError, match=r"'a' has 'data 1', 'b' has 'data 2'"):
-        compare(tagged)
-    assert compare(tagged, check_tags=False).best == "c"
-    assert compare({"a": (1.0, "data 1"), "c": (3.0, None)}).best == "c"
+        compare(models)
+    with pytest.raises(ComparisonError, match="different tags"):
+        models["a"].compare(models["b"])
+    assert compare(models, check_tags=False).best == "c"
+    assert compare({name: models[name] for name in "acd"}).best == "c"
+    assert compare({"a": tagged(1.0, "data 1"), "b": tagged(2.0, "data 1")}).best == "b"
 
 
-def test_the_tag_of_evaluations_is_found():
-    post = replace(model(1.0))
-    object.__setattr__(post, "evaluations", SimpleNamespace(tag="subject 3"))
-    assert read_value(post, "it").tag == "subject 3"
-    assert read_value(model(1.0), "it").tag is None
+def test_tags_are_of_one_participant():
+    people = {"anna": "anna's data", "ben": "ben's data"}
+    table = {name: {who: tagged(i, tag) for who, tag in people.items()} for i, name in enumerate(("one", "two"))}
+    assert compare_groups(table).participants == ("anna", "ben")
+    table["two"]["ben"] = tagged(1.0, "ben, second session")
+    with pytest.raises(ComparisonError, match=r"'one of ben' has 'ben's data', 'two of ben' has 'ben, second session'"):
+        compare_groups(table)
+    assert compare_groups(table, check_tags=False).participants == ("anna", "ben")
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_a_loaded_posterior_still_has_its_tag(tmp_path, compact):
+    for tag in ("data 1", "data 2"):
+        tagged(1.0, tag).save(tmp_path / f"{tag}.npz", compact=compact)
+    models = {tag: load(tmp_path / f"{tag}.npz") for tag in ("data 1", "data 2")}
+    assert (models["data 1"].evaluations is None) == compact
+    with pytest.raises(ComparisonError, match="different tags"):
+        compare(models)
 
 
 # Groups

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import pickle
 
 import numpy as np
 import pytest
 
+from vsbq._validation import read_tag
 from vsbq.bounds import Bounds
 from vsbq.errors import EvaluationsError
 from vsbq.evaluations import Evaluations
@@ -225,17 +227,50 @@ def test_join():
         ({"names": ["a", "b", "c"]}, r"'x1', 'x2' and 'x3' on one side and 'a', 'b' and 'c'.*Join only"),
         ({"bounds": {"x2": (-99, 99)}}, "bounds of 'x2' differ.*Pass the same bounds"),
         ({"plausible_bounds": [(-2, 2)] * 3}, "plausible bounds differ.*Pass the same"),
+        ({"tag": "model 2"}, "tag is 'model 1' on one side and 'model 2' on the other.*Join only"),
     ],
 )
 def test_join_needs_the_same_problem(options, words):
     with pytest.raises(EvaluationsError, match=words):
-        Evaluations(*sample(1), plausible_bounds=[(-1, 1)] * 3) + Evaluations(*sample(2), **options)
+        Evaluations(*sample(1), plausible_bounds=[(-1, 1)] * 3, tag="model 1") + Evaluations(*sample(2), **options)
 
 
 def test_join_finds_values_of_another_model():
     points, y = sample()
     with pytest.raises(EvaluationsError, match="60 pairs of rows with the same point"):
         Evaluations(points, y) + Evaluations(points, y + 3)
+
+
+# Tags
+
+
+def test_a_tag_stays_with_its_evaluations():
+    points, y = sample()
+    ev = Evaluations(points, y, tag="model 1, subject 3")
+    assert ev.tag == "model 1, subject 3"
+    assert Evaluations(points, y).tag is None
+    assert Evaluations(points, y, tag="").tag is None
+    assert "tag 'model 1, subject 3'" in repr(ev)
+    table = Table(a=points[:, 0], b=points[:, 1], lp=y)
+    assert Evaluations.from_dataframe(table, log_density="lp", tag="t").tag == "t"
+    kept = (ev.take([1, 2]), ev.with_sd(np.ones(N)), ev._with_notes(["note"]), copy.copy(ev), ev + ev)
+    for each in (*kept, pickle.loads(pickle.dumps(ev)), dataclasses.replace(ev, log_density_sd=0.1)):
+        assert each.tag == ev.tag
+
+
+def test_a_tag_of_one_side_stands_for_both():
+    tagged, bare = Evaluations(*sample(1), tag="model 1"), Evaluations(*sample(2, n=40))
+    for both in (tagged + bare, bare + tagged):
+        assert both.tag == "model 1"
+        assert "Counted 40 evaluations without a tag as of 'model 1'." in both.notes
+    assert (tagged + tagged).notes == ("Joined 60 and 60 evaluations.",)
+    assert (bare + bare).tag is None
+
+
+@pytest.mark.parametrize(("tag", "words"), [(3, r"is 3\. Pass str"), ("\ud800", "no text in Unicode")])
+def test_a_tag_is_a_text(tag, words):
+    with pytest.raises(EvaluationsError, match=words):
+        read_tag(tag)
 
 
 # The prior kept apart

@@ -165,8 +165,7 @@ def compare_with(post: Posterior, others: Any, names: Sequence[str] | None = Non
 def read_value(model: Any, label: str) -> Value:
     """Log evidence, sd and tag of a posterior, a number or a pair."""
     if isinstance(model, Posterior):
-        tag = getattr(model.evaluations, "tag", None)
-        found = Value(model.log_evidence, model.log_evidence_sd, None if tag is None else str(tag))
+        found = Value(model.log_evidence, model.log_evidence_sd, model.tag)
     else:
         try:
             numbers = np.asarray(model, dtype=np.float64).ravel()

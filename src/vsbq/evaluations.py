@@ -13,9 +13,9 @@ from scipy.optimize import OptimizeResult
 
 from vsbq import _validation as door
 from vsbq._typing import ArrayLike, Bool, Float, Int, ndarray
-from vsbq.audit import duplicate_groups
 from vsbq.bounds import Bounds, BoundsLike
-from vsbq.errors import EvaluationsError, count_in_words, names_in_words
+from vsbq.errors import EvaluationsError, names_in_words
+from vsbq.joining import check_same_problem, joined_prior, joined_sd, joined_tag
 
 __all__ = ["Evaluations"]
 
@@ -52,6 +52,8 @@ class Evaluations:
             log density as a failed evaluation, that is as -inf.
         outside: "raise" refuses points outside the hard bounds; "drop" leaves them out.
         check_sign: refuse values that look like negative log densities.
+        tag: which model and data these are of, in your words; evaluations of different tags are neither joined nor
+            compared.
     """
 
     points: Float[ndarray, "n d"]
@@ -61,6 +63,7 @@ class Evaluations:
     plausible_bounds: Bounds | None
     names: tuple[str, ...]
     log_prior: Float[ndarray, " n"] | None
+    tag: str | None
     notes: tuple[str, ...] = field(init=False)
 
     def __init__(
@@ -78,6 +81,7 @@ class Evaluations:
         nonfinite: door.Nonfinite = "raise",
         outside: door.Outside = "raise",
         check_sign: bool = True,
+        tag: str | None = None,
     ) -> None:
         door.refuse_result(points)
         values = door.read_values(log_density, neg_log_density, log_likelihood, log_prior)
@@ -88,13 +92,15 @@ class Evaluations:
         rows = door.apply_nonfinite(rows, nonfinite)
         rows = door.apply_outside(rows, hard, names, outside)
         door.check_usable(rows, names, check_sign=check_sign)
-        self._assign(rows, hard, plausible, names)
+        self._assign(rows, hard, plausible, names, door.read_tag(tag))
 
-    def _assign(self, rows: door.Rows, bounds: Bounds, plausible: Bounds | None, names: tuple[str, ...]) -> None:
+    def _assign(
+        self, rows: door.Rows, bounds: Bounds, plausible: Bounds | None, names: tuple[str, ...], tag: str | None
+    ) -> None:
         for array in (rows.points, rows.log_density, rows.sd, rows.log_prior):
             if array is not None:
                 array.flags.writeable = False
-        fields = (rows.points, rows.log_density, rows.sd, bounds, plausible, names, rows.log_prior, rows.notes)
+        fields = (rows.points, rows.log_density, rows.sd, bounds, plausible, names, rows.log_prior, tag, rows.notes)
         for name, value in zip(self.__dataclass_fields__, fields, strict=True):
             object.__setattr__(self, name, value)
 
@@ -114,6 +120,7 @@ class Evaluations:
         nonfinite: door.Nonfinite = "raise",
         outside: door.Outside = "raise",
         check_sign: bool = True,
+        tag: str | None = None,
     ) -> Evaluations:
         """Read a data frame by its column names; `params` are by default all other numeric columns.
 
@@ -135,11 +142,13 @@ class Evaluations:
             nonfinite=nonfinite,
             outside=outside,
             check_sign=check_sign,
+            tag=tag,
         )
         return made._with_notes([*note, *made.notes])
 
     # Readers: each imports its library only when it is called, and passes what it finds through the checks above.
-    # `options` are those of `Evaluations`: bounds, plausible_bounds, names, nonfinite, outside, check_sign, log_prior.
+    # `options` are those of `Evaluations`: bounds, plausible_bounds, names, nonfinite, outside, check_sign,
+    # log_prior, tag.
 
     @classmethod
     def from_recorder(cls, path: str | PathLike[str], **options: Any) -> Evaluations:
@@ -275,7 +284,7 @@ class Evaluations:
         prior = None if self.log_prior is None else self.log_prior[numbers]
         taken = door.Rows(self.points[numbers], self.log_density[numbers], sd, numbers, self.notes, prior)
         part = object.__new__(Evaluations)
-        part._assign(taken, self.bounds, self.plausible_bounds, self.names)
+        part._assign(taken, self.bounds, self.plausible_bounds, self.names, self.tag)
         return part
 
     def with_sd(self, sd: Float[ndarray, " n"]) -> Evaluations:
@@ -293,22 +302,21 @@ class Evaluations:
     def __add__(self, other: Evaluations) -> Evaluations:
         if not isinstance(other, Evaluations):
             return NotImplemented
-        _check_same_problem(self, other)
-        _check_same_offset(self, other)
-        prior = None if self.log_prior is None or other.log_prior is None else (self.log_prior, other.log_prior)
+        check_same_problem(self, other)
+        prior, prior_notes = joined_prior(self, other)
+        tag, tag_notes = joined_tag(self, other)
         together = Evaluations(
             np.concatenate([self.points, other.points]),
             np.concatenate([self.log_density, other.log_density]),
-            log_density_sd=_join_sd(self, other),
+            log_density_sd=joined_sd(self, other),
             bounds=self.bounds,
             plausible_bounds=self.plausible_bounds or other.plausible_bounds,
             names=self.names,
-            log_prior=None if prior is None else np.concatenate(prior),
+            log_prior=prior,
             check_sign=False,
+            tag=tag,
         )
-        notes = [f"Joined {len(self)} and {len(other)} evaluations."]
-        if prior is None and (self.log_prior is not None or other.log_prior is not None):
-            notes.append("Left out the log prior, which only one side has.")
+        notes = [f"Joined {len(self)} and {len(other)} evaluations.", *prior_notes, *tag_notes]
         return together._with_notes([*notes, *self.notes, *other.notes])
 
     def __repr__(self) -> str:
@@ -319,7 +327,8 @@ class Evaluations:
             if self.log_density_sd is None
             else f"noise sd up to {self.log_density_sd.max(initial=0.0):.3g}"
         )
-        return f"Evaluations({len(self)} points, {best}, {noise}, parameters {names_in_words(self.names)})"
+        tag = "" if self.tag is None else f", tag {self.tag!r:.80}"
+        return f"Evaluations({len(self)} points, {best}, {noise}, parameters {names_in_words(self.names)}{tag})"
 
 
 def _column(df: TableLike, name: str) -> ndarray:
@@ -340,41 +349,3 @@ def _parameter_columns(df: TableLike, params: Sequence[str] | None, taken: set[A
     if not names:
         raise EvaluationsError("No numeric column is left for the parameters. Name the columns with params=.")
     return names, [f"Left out {names_in_words(left_out)}, which hold no numbers."] if left_out else []
-
-
-def _join_sd(one: Evaluations, other: Evaluations) -> Float[ndarray, " n"] | None:
-    """The noise of both; noise-free evaluations have a standard deviation of zero."""
-    if one.log_density_sd is None and other.log_density_sd is None:
-        return None
-    return np.concatenate([np.zeros(len(e)) if e.log_density_sd is None else e.log_density_sd for e in (one, other)])
-
-
-def _check_same_problem(one: Evaluations, other: Evaluations) -> None:
-    if one.names != other.names:
-        raise EvaluationsError(
-            f"The parameters are {names_in_words(one.names)} on one side and {names_in_words(other.names)} on the "
-            "other. Join only evaluations of the same parameters in the same order."
-        )
-    if one.bounds != other.bounds:
-        names = [n for i, n in enumerate(one.names) if one.bounds.pair(i) != other.bounds.pair(i)]
-        raise EvaluationsError(
-            f"The bounds of {names_in_words(names)} differ between the two. Pass the same bounds to both."
-        )
-    if None not in (one.plausible_bounds, other.plausible_bounds) and one.plausible_bounds != other.plausible_bounds:
-        raise EvaluationsError(
-            "The plausible bounds differ between the two. Pass the same ones to both, or to only one."
-        )
-
-
-def _check_same_offset(one: Evaluations, other: Evaluations) -> None:
-    """Points on both sides tell whether a constant, or the model, changed in between."""
-    points = np.concatenate([one.points, other.points])
-    first = duplicate_groups(points)[len(one) :]
-    shared = np.flatnonzero((first < len(one)) & np.isfinite(other.log_density))
-    shared = shared[np.isfinite(one.log_density[first[shared]])]
-    gap = other.log_density[shared] - one.log_density[first[shared]]
-    if len(gap) > 1 and np.ptp(gap) < door.DISAGREEMENT < np.abs(gap).min():
-        raise EvaluationsError(
-            f"{count_in_words(len(gap), 'pair')} of rows with the same point differ by {gap[0]:.4g} between the two: "
-            "another constant, or another model. Join only evaluations of the same log density."
-        )

@@ -66,6 +66,11 @@ class Posterior:
     refined: Refined | None = None
     evidence_estimate: Evidence | None = None  # of a refinement whose draws are not here, as in a compact file
     prior_change: PriorChange | None = None  # of `with_prior`, where new weights of the draws were enough
+    tag: str | None = None  # which model and data it is of: that of the evaluations, where they are here
+
+    def __post_init__(self) -> None:
+        if self.evaluations is not None:
+            object.__setattr__(self, "tag", self.evaluations.tag)
 
     @property
     def dimension(self) -> int:

@@ -202,6 +202,7 @@ def _changed_evaluations(given: Evaluations | None, old: LogPrior | None, new: L
         bounds=given.bounds,
         names=given.names,
         check_sign=False,
+        tag=given.tag,
     )
     notes = [*given.notes, *made.notes, "The prior is not the one of the original evaluations."]
     if not known.all():

@@ -89,6 +89,7 @@ def to_arviz(post: Posterior, n: int = 4000, rng: RandomState = None, chains: in
         groups["evaluations_data"] = group(columns | evaluations, [])
     tree = xarray.DataTree.from_dict(groups)
     tree.attrs |= {"inference_library": "vsbq", "inference_library_version": __version__}
+    tree.attrs |= {} if post.tag is None else {"tag": post.tag}
     tree.attrs["renamed"] = json.dumps({new: old for new, old in zip(names, post.names, strict=True) if new != old})
     return tree
 

@@ -26,8 +26,8 @@ A compact file has only the `space_` and `mixture_` arrays: its posterior is the
 `evaluations_sd`, `evaluations_log_prior` and the plausible bounds are there only if they were given. The header holds
 `format`, `format_version`, `vsbq_version`, `names`, `components` (K), `offset` (added to `elbo.value` it is the
 evidence lower bound, to `evidence.value` the log evidence), `elbo`, `surrogate`, `evaluations`, `history`, `evidence`,
-`refined` and `checksum`: the SHA-256 of `json.dumps(header without checksum, sort_keys=True)` followed by the bytes of
-the arrays in the order of their names. It finds damage; it is no signature. Draws with NumPy alone:
+`refined`, `tag` and `checksum`: the SHA-256 of `json.dumps(header without checksum, sort_keys=True)` followed by the
+bytes of the arrays in the order of their names. It finds damage; it is no signature. Draws with NumPy alone:
 
     import json, numpy as np
     with np.load("posterior.npz") as file:
@@ -118,6 +118,7 @@ class _Header(NamedTuple):
     history: History | None
     evidence: Evidence | None = None
     refined: _RefinedHeader | None = None
+    tag: str | None = None
 
 
 def save(posterior: Posterior, path: str | os.PathLike[str], *, compact: bool = False, overwrite: bool = False) -> Path:
@@ -204,6 +205,7 @@ def _take_apart(posterior: Posterior, compact: bool) -> tuple[_Header, Arrays]:
         history=posterior.history,
         evidence=posterior.evidence_estimate if posterior.refined is None else posterior.refined.evidence,
         refined=refined,
+        tag=posterior.tag,
     )
     return header, {name: np.ascontiguousarray(array, dtype="<f8") for name, array in arrays.items()}
 
@@ -229,6 +231,7 @@ def _put_together(header: _Header, arrays: Arrays) -> Posterior:
         history=header.history,
         refined=_put_together_refined(header, arrays, surrogate),
         evidence_estimate=header.evidence if header.refined is None else None,
+        tag=header.tag,
     )
 
 
@@ -331,7 +334,7 @@ def _put_together_evaluations(header: _Header, arrays: Arrays, bounds: Bounds) -
     sd, prior = arrays.get("evaluations_sd"), arrays.get("evaluations_log_prior")
     rows = door.Rows(points, values, sd, np.arange(len(points)), header.evaluations.notes, prior)
     evaluations = object.__new__(Evaluations)  # they were validated when they were made
-    evaluations._assign(rows, bounds, plausible, header.names)
+    evaluations._assign(rows, bounds, plausible, header.names, door.read_tag(header.tag))
     return evaluations
 
 
