@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ import pytest
 import vsbq
 from vsbq.cli import main
 from vsbq.commands import demo
+from vsbq.commands.reading import _tagged
 from vsbq.commands.terminal import Terminal
 from vsbq.errors import VsbqWarning
 from vsbq.record import Recorder
@@ -283,6 +285,43 @@ def test_a_constant_that_changed_between_files_is_refused(quick, tmp_path):
     code, _, err = call("fit", one, two, "-o", tmp_path / "out")
     assert code == 1
     assert "another constant" in err
+
+
+def test_the_tag_of_a_fit_is_told(quick, tmp_path, table):
+    with Recorder(tmp_path / "fits.db", names=["a", "b"]) as recorder:
+        recorder.record(*evaluations(seed=1))
+    (tmp_path / "problem.toml").write_text('tag = "subject 3"')
+    config = ["--config", tmp_path / "problem.toml"]
+    for i, options in enumerate((config, [*config, "--tag", "subject 4"], [])):
+        code, said, err = call("fit", table, tmp_path / "fits.db", "-o", tmp_path / f"out{i}", *options)
+        assert code == 0, err
+        assert quick[-1].tag == (None, "subject 4", "subject 3")[2 - i]
+        assert ("tag " in said) == bool(options)
+    (tmp_path / "problem.toml").write_text("tag = 3")
+    assert "tag is 3. It must be a text" in call("audit", table, *config)[2]
+
+
+def test_a_tag_that_is_told_wins_over_that_of_a_recorder(tmp_path):
+    """Only the door: what a recorder's file brings is tested with the recorder."""
+    stored = vsbq.Evaluations(*evaluations(), tag="v1")
+    assert _tagged(stored, None) is stored
+    told = _tagged(stored, "v2")
+    assert told.tag == "v2"
+    assert told.notes == ("Took the tag 'v2' in place of 'v1' of the file.",)
+    assert _tagged(stored.with_tag(None), "v2").notes == ()
+
+
+def test_compare_refuses_different_tags(tmp_path):
+    points, values = evaluations()
+    post = vsbq.fit(points, values, rng=1)
+    for tag in ("data 1", "data 2"):
+        replace(post, evaluations=post.evaluations.with_tag(tag)).save(tmp_path / f"{tag}.npz")
+    places = [tmp_path / "data 1.npz", tmp_path / "data 2.npz"]
+    code, _, err = call("compare", *places)
+    assert code == 1
+    assert "different tags ('data 1' has 'data 1', 'data 2' has 'data 2')" in err
+    assert "--no-check-tags" in err
+    assert call("compare", *places, "--no-check-tags")[0] == 0
 
 
 CONFIG = """

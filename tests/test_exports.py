@@ -100,6 +100,7 @@ def test_draws_evaluations_and_fit_are_in_the_tree(post):
     assert float(fit["elbo_sd"]) == post.elbo_sd
     assert dict(zip(fit["stage"].values.tolist(), fit["seconds"].values, strict=True)) == post.history.seconds
     assert tree.attrs["inference_library_version"] == vsbq.__version__
+    assert "tag" not in tree.attrs
 
 
 def test_chains_if_asked_for(post):
@@ -195,7 +196,7 @@ def test_safe_names_never_collide():
 def test_netcdf_round_trip(post, tmp_path):
     arviz_base = pytest.importorskip("arviz_base")
     pytest.importorskip("h5netcdf")
-    tree = post.to_arviz(50, rng=0)
+    tree = replace(post, evaluations=post.evaluations.with_tag("subject 3")).to_arviz(50, rng=0)
     tree.to_netcdf(tmp_path / "tree.nc", engine="h5netcdf")
     again = arviz_base.convert_to_datatree(str(tmp_path / "tree.nc"))
     for group in ("posterior", "sample_stats", "evaluations_data", "fit"):
@@ -203,6 +204,7 @@ def test_netcdf_round_trip(post, tmp_path):
         for name, column in tree[group].dataset.data_vars.items():
             np.testing.assert_array_equal(again[group][name].values, column.values)
     assert again.attrs["inference_library"] == "vsbq"
+    assert again.attrs["tag"] == "subject 3"
     again.close()
 
 

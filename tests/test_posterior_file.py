@@ -345,6 +345,29 @@ def test_rewriting_alone_changes_nothing(one, tmp_path):
     assert same_answers(one, load(rewritten(save(one, tmp_path / "fit"))))
 
 
+@pytest.mark.parametrize("compact", [False, True])
+def test_the_tag_is_in_the_file(one, tmp_path, compact):
+    tagged = replace(one, evaluations=one.evaluations.with_tag("modèle 1\n✓"))
+    path = save(tagged, tmp_path / "fit", compact=compact)
+    again = load(path)
+    assert again.tag == tagged.tag == "modèle 1\n✓"
+    assert compact or again.evaluations.tag == tagged.tag
+    assert load(save(again, tmp_path / "again", compact=True)).tag == tagged.tag
+    with pytest.raises(PosteriorFileError, match="where str is due"):
+        load(rewritten(path, header={"tag": 3}))
+
+
+def test_files_from_before_tags_are_read(one, tmp_path):
+    path = save(one, tmp_path / "fit")
+    members = dict(np.load(path))
+    entries = json.loads(members.pop("header").tobytes())
+    del entries["tag"], entries["checksum"]
+    entries["checksum"] = container._checksum(entries, members)
+    np.savez_compressed(path, header=np.frombuffer(json.dumps(entries).encode(), np.uint8), **members)
+    assert load(path).tag is None
+    assert same_answers(one, load(path))
+
+
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [

@@ -29,6 +29,7 @@ from vsbq.report.markup import Markup, element, joined, readable, shortened, tab
 from vsbq.report.modes import separate_modes
 from vsbq.report.numbers import Numbers, Support
 from vsbq.report.pictures import CornerPicture, _drawable
+from vsbq.report.process import ERRORS, _errors
 from vsbq.report.repeat import fingerprint
 from vsbq.surrogate import SparseGP, SurrogateFit
 from vsbq.trim import Trimmed
@@ -584,10 +585,36 @@ def test_the_fingerprint_is_of_the_numbers():
 @pytest.mark.usefixtures("no_corner")
 def test_evidence_of_a_refinement_shows_its_parts(fitted, tmp_path):
     assert isinstance(fitted.refined, Refined)
-    loud = replace(fitted.refined, evidence=Evidence(1.0, 0.25, 0.5, 0.125))
+    loud = replace(fitted.refined, evidence=Evidence(1.0, 0.25, 0.5, 0.125, 0.75))
     page = page_of(replace(fitted, refined=loud), tmp_path)
-    for words in ("surrogate0.25", "not trusted0.50", "random draws0.12"):
+    for words in (
+        "surrogate0.25",
+        "not trusted0.50",
+        "random draws0.12",
+        "single regions of the evaluations decide0.75",
+    ):
         assert words in page.words
+
+
+def test_every_part_of_the_error_of_the_evidence_is_shown():
+    """Whatever `Evidence` adds up is in the list, by its own words or at least by its name."""
+    assert set(ERRORS) == set(Evidence._fields) - {"value"}
+    listed = _errors({**Evidence(1.0, 0.25, 0.5, 0.125)._asdict(), "moon_phase": 2.0})
+    assert len(dict(listed)) == len(Evidence._fields)
+    assert listed[-1][0] == "from moon phase"
+
+
+@pytest.mark.usefixtures("no_corner")
+@pytest.mark.parametrize("compact", [False, True])
+def test_the_tag_is_shown(tmp_path, compact):
+    post = by_hand(2)
+    tagged = replace(post, evaluations=post.evaluations.with_tag("<b>model 1</b>"))
+    if compact:
+        tagged = vsbq.load(tagged.save(tmp_path / "small", compact=True))
+    page = page_of(tagged, tmp_path)
+    assert "tag of model and data<b>model 1</b>" in page.words
+    assert "b" not in {tag for tag, _ in page.elements}
+    assert "tag of model" not in page_of(post, tmp_path).words
 
 
 @pytest.mark.usefixtures("no_corner")

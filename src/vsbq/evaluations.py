@@ -294,6 +294,12 @@ class Evaluations:
         object.__setattr__(changed, "log_density_sd", own)
         return changed
 
+    def with_tag(self, tag: str | None) -> Evaluations:
+        """The same evaluations under another tag, or under none."""
+        changed = copy(self)
+        object.__setattr__(changed, "tag", door.read_tag(tag))
+        return changed
+
     def _with_notes(self, notes: Sequence[str]) -> Evaluations:
         noted = copy(self)
         object.__setattr__(noted, "notes", tuple(dict.fromkeys(notes)))

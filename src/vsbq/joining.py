@@ -36,7 +36,7 @@ def check_same_problem(one: Evaluations, other: Evaluations) -> None:
     if None not in (one.tag, other.tag) and one.tag != other.tag:
         raise EvaluationsError(
             f"The tag is {one.tag!r:.80} on one side and {other.tag!r:.80} on the other, so they are of different "
-            "models or data. Join only evaluations of the same log density; if they are, give both the same tag=."
+            "models or data. Join only evaluations of the same log density; if these are, use with_tag."
         )
     _check_same_offset(one, other)
 

@@ -107,7 +107,7 @@ class Posterior:
 
     @property
     def log_evidence_sd(self) -> float:
-        """What `log_evidence` may be off by: the surrogate's uncertainty, the mass beyond it, and Monte Carlo."""
+        """What `log_evidence` may be off by: all that `Evidence` lists, from the surrogate to Monte Carlo."""
         evidence = self._evidence
         return self.elbo_sd if evidence is None else evidence.sd
 
@@ -161,12 +161,7 @@ class Posterior:
     def marginal(self, parameter: int | str) -> Marginal:
         """The marginal posterior of one parameter, by number or by name."""
         i = self.names.index(parameter) if isinstance(parameter, str) else range(self.dimension)[parameter]
-        one = InferenceSpace(
-            Bounds(self.bounds.lower[[i]], self.bounds.upper[[i]]),
-            self.space.edge[[i]],
-            self.space.centre[[i]],
-            self.space.scale[[i]],
-        )
+        one = self.space.columns([i])
         sds = np.linalg.norm(self.mixture.trils[:, i], axis=1)
         plain = Marginal(self.names[i], one, self.mixture.log_weights, self.mixture.means[:, i], sds)
         if self.refined is None:

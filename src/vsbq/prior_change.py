@@ -285,7 +285,8 @@ def _evidence(post: Posterior, x: Float[ndarray, "n d"], found: _Weighted, rng: 
         return f"{100 * outside:.0f} % of the new posterior lies where the surrogate can't be trusted"
     noise = float(np.sqrt(before.monte_carlo_error**2 + max(1.0 / found.effective - 1.0 / len(x), 0.0)))
     sd = _surrogate_sd(region.surrogate, turned, found.weights, Refinement(), rng)
-    return Evidence(before.value + found.log_mean, sd, -float(np.log1p(-outside)), noise, before.held_out_sd)
+    value, beyond = before.value + found.log_mean, -float(np.log1p(-outside))
+    return before._replace(value=value, surrogate_sd=sd, outside=beyond, monte_carlo_error=noise)
 
 
 def _mixture_weights(post: Posterior, mixture: Mixture) -> Float[ndarray, " n"]:

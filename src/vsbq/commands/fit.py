@@ -40,6 +40,7 @@ examples:
 
 problem.toml, where everything may be left out:
   title = "Model 3, participant 12"
+  tag = "participant 12"        # of which data: vsbq compare refuses models of different tags
   [parameters.a]
   bounds = [0, 1]               # outside, the density is zero; inf where a side is open
   plausible = [0.2, 0.8]        # where most of the posterior is expected

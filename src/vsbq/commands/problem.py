@@ -37,6 +37,7 @@ class Problem:
     check_sign: bool | None = None
     encoding: str | None = None
     title: str | None = None
+    tag: str | None = None
 
     @classmethod
     def of(cls, options: Namespace) -> Problem:
@@ -58,6 +59,7 @@ class Problem:
             outside=options.outside or base.outside,
             check_sign=base.check_sign if options.check_sign is None else options.check_sign,
             encoding=options.encoding or base.encoding,
+            tag=options.tag or base.tag,
         )
 
     def evaluation_options(self) -> dict[str, Any]:
@@ -68,6 +70,7 @@ class Problem:
             "nonfinite": self.nonfinite,
             "outside": self.outside,
             "check_sign": self.check_sign,
+            "tag": self.tag,
         }
         return {name: value for name, value in given.items() if value is not None}
 
@@ -115,6 +118,7 @@ def add_problem_options(parser: ArgumentParser) -> None:
     )
     group.add_argument("--neg", action="store_true", help="the values were minimised: they are minus the log density")
     group.add_argument("--sd", type=_sd, metavar="NUMBER", help="noise of every log density, as a standard deviation")
+    group.add_argument("--tag", help="which model and data it is of: vsbq compare refuses models of different tags")
     _add_policies(parser)
 
 

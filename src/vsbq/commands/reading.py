@@ -91,13 +91,21 @@ def _read(path: Path, problem: Problem) -> _Part | Evaluations:
         raise EvaluationsError(f"{_told(path)}: {error}") from error
     except OSError as error:
         raise EvaluationsError(f"{_told(path)}: it can't be read ({error.strerror}).") from error
-    stored = Evaluations.from_file(path, **problem.evaluation_options())
+    stored = _tagged(Evaluations.from_file(path, **replace(problem, tag=None).evaluation_options()), problem.tag)
     if problem.params and set(problem.params) != set(stored.names):
         raise EvaluationsError(
             f"{_told(path)}: its parameters are {names_in_words(stored.names)}, not {names_in_words(problem.params)}. "
             "A recorder's file is taken with all of them."
         )
     return stored
+
+
+def _tagged(stored: Evaluations, tag: str | None) -> Evaluations:
+    """The evaluations of a recorder under the tag that is told; without one they keep their own."""
+    if tag is None or tag == stored.tag:
+        return stored
+    note = [] if stored.tag is None else [f"Took the tag {tag!r:.80} in place of {stored.tag!r:.80} of the file."]
+    return stored.with_tag(tag)._with_notes([*note, *stored.notes])
 
 
 def _groups(parts: Sequence[_Part]) -> list[list[_Part]]:
@@ -212,6 +220,7 @@ def _facts(made: Evaluations, roles: Roles | None, problem: Problem, files: int)
     facts["parameters"] = names_in_words(made.names, 30) + guessed
     facts["bounds"] = _bounds(made)
     facts["noise"] = _noise(made)
+    facts |= {} if made.tag is None else {"tag": made.tag}
     for i, note in enumerate(made.notes[:12]):
         facts["also" if i == 0 else " " * i] = note
     return facts

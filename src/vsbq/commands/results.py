@@ -139,6 +139,7 @@ def _summary(
         table[name] |= dict(zip(("lower_bound", "upper_bound"), post.bounds.pair(i), strict=True))
     return {
         "title": wanted.title,
+        "tag": post.tag,
         "parameters": table,
         "log_evidence": post.log_evidence,
         "log_evidence_sd": post.log_evidence_sd,

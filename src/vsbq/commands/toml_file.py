@@ -17,7 +17,7 @@ __all__ = ["read_problem_file"]
 
 LARGEST = 2**20  # bytes
 
-SECTIONS = ["title", "parameters", "columns", "input"]
+SECTIONS = ["title", "tag", "parameters", "columns", "input"]
 PARAMETER = ["bounds", "plausible"]
 INPUT = ["nonfinite", "outside", "check_sign", "encoding"]
 
@@ -62,6 +62,7 @@ def _problem(told: dict[str, Any]) -> Problem:
         plausible={name: each["plausible"] for name, each in pairs.items() if "plausible" in each},
         columns=_columns(_section(told, "columns")),
         title=_of_kind(told, "title", str, "a text"),
+        tag=_of_kind(told, "tag", str, "a text"),
         **_input(_section(told, "input")),
     )
 

@@ -17,6 +17,7 @@ OPTIONS = (
     (r"outside='(\w+)'", r"--outside \1"),
     (r"check_sign=False", "--no-check-sign"),
     (r"check_tags=False", "--no-check-tags"),
+    (r"use with_tag\b", "use --tag"),
     (r"overwrite=True", "--overwrite"),
     (r"pass encoding=, such as 'cp1252'", "pass --encoding, such as --encoding cp1252"),
     (r"\bparams=", "--params"),

@@ -24,6 +24,7 @@ def what_went_in(posterior: Posterior) -> Markup:
         _lead(posterior),
         facts(
             [
+                *_tag(posterior.tag),
                 *_counts(posterior.history, posterior.evaluations),
                 *_values(posterior.evaluations),
                 *_noise_found(posterior.history),
@@ -45,6 +46,10 @@ def _lead(posterior: Posterior) -> Markup:
             " The evaluations themselves are not stored with this posterior; what follows is what is known of them."
         )
     return paragraph(known)
+
+
+def _tag(tag: str | None) -> list[tuple[str, str]]:
+    return [] if tag is None else [("tag of model and data", element("bdi", shortened(tag, LONGEST_NAME)))]
 
 
 def _counts(history: History | None, evaluations: Evaluations | None) -> list[tuple[str, str]]:

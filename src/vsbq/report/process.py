@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import log
 from typing import NamedTuple
 
@@ -19,6 +20,15 @@ STEPS = {
     "surrogate": "fit a smooth surrogate, a sparse Gaussian process, to the log densities",
     "mixture": "fit a mixture of normal distributions to the surrogate",
     "refinement": "correct the mixture towards the surrogate where that can be trusted",
+}
+
+
+#: What each part of the error of the evidence is called.
+ERRORS = {
+    "surrogate_sd": "uncertainty from the surrogate",
+    "outside": "from mass where the surrogate is not trusted",
+    "monte_carlo_error": "from random draws",
+    "held_out_sd": "from what single regions of the evaluations decide",
 }
 
 
@@ -66,11 +76,13 @@ def the_evidence(posterior: Posterior) -> Markup:
 def _parts(evidence: Evidence | None) -> list[tuple[str, str]]:
     if evidence is None:
         return [("where the log evidence comes from", "the ELBO itself: this posterior was not refined")]
-    return [
-        ("uncertainty from the surrogate", small(evidence.surrogate_sd)),
-        ("from mass where the surrogate is not trusted", small(evidence.outside)),
-        ("from random draws", small(evidence.monte_carlo_error)),
-    ]
+    return _errors(evidence._asdict())
+
+
+def _errors(fields: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Every field but the value itself, so that none that is added later is left out."""
+    parts = {name: value for name, value in fields.items() if name != "value"}
+    return [(ERRORS.get(name, f"from {name.replace('_', ' ')}"), small(value)) for name, value in parts.items()]
 
 
 # How the fit went
