@@ -11,7 +11,7 @@ from vsbq.bounds import Bounds
 from vsbq.evaluations import Evaluations
 from vsbq.numerics.mixture import Mixture, log_pdf
 from vsbq.numerics.shaping import contour_depth
-from vsbq.transform import EDGE_ONE_SIDED, EDGE_TWO_SIDED, InferenceSpace, infer_space, rotated, unrotated
+from vsbq.transform import EDGE_OF_BOX, EDGE_OF_DISTANCE, InferenceSpace, infer_space, rotated, unrotated
 
 INF = np.inf
 KINDS = {"open": (-INF, INF), "lower": (2.0, INF), "upper": (-INF, -1.0), "both": (-3.0, 5.0)}
@@ -20,10 +20,8 @@ KINDS = {"open": (-INF, INF), "lower": (2.0, INF), "upper": (-INF, -1.0), "both"
 def space_of(*pairs, centre=0.3, scale=1.7):
     lower, upper = np.array(pairs, dtype=float).T
     d = len(pairs)
-    edge = np.where(
-        np.isfinite(upper - lower), EDGE_TWO_SIDED * (upper - lower), np.where(np.isinf(lower * upper), 0, 0)
-    )
-    edge = np.where(np.isfinite(lower) ^ np.isfinite(upper), EDGE_ONE_SIDED, edge)
+    edge = np.where(np.isfinite(upper - lower), EDGE_OF_BOX * (upper - lower), np.where(np.isinf(lower * upper), 0, 0))
+    edge = np.where(np.isfinite(lower) ^ np.isfinite(upper), EDGE_OF_DISTANCE, edge)
     return InferenceSpace(Bounds(lower, upper), edge, np.full(d, centre), np.full(d, scale))
 
 
@@ -229,7 +227,7 @@ def test_the_edge_of_a_one_sided_bound_has_the_units_of_the_points(rng):
     values = -points[:, 0] - points[:, 1] ** 2
     for unit in (1.0, 1e-6, 1e6):
         scaled = Evaluations(points * [unit, 1.0], values, bounds=[(0, None), None])
-        assert infer_space(scaled).edge[0] == pytest.approx(EDGE_ONE_SIDED * unit * np.median(points[:, 0]))
+        assert infer_space(scaled).edge[0] == pytest.approx(EDGE_OF_DISTANCE * unit * np.median(points[:, 0]))
 
 
 @pytest.mark.parametrize("factor", [1e-8, 1e8])

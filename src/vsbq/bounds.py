@@ -67,6 +67,10 @@ class Bounds:
         """The bounds of one parameter."""
         return float(self.lower[i]), float(self.upper[i])
 
+    def columns(self, chosen: Sequence[int]) -> Bounds:
+        """The bounds of some of the parameters."""
+        return Bounds(self.lower[list(chosen)], self.upper[list(chosen)])
+
     def outside(self, points: Float[ndarray, "n d"]) -> Bool[ndarray, "n d"]:
         """Tell which coordinates lie outside their bounds; a coordinate exactly on a bound is inside."""
         return (points < self.lower) | (points > self.upper)

@@ -40,17 +40,18 @@ def weak_prior(
     d = data.points.shape[1]
     top = float(data.values.max())
     near = better_rows(data.points, level, 6.0, rng)
-    spread = np.maximum(data.points[near].std(axis=0), 1e-3 * np.ptp(data.points, axis=0))
+    low, high = data.points.min(axis=0), data.points.max(axis=0)
+    # Where all points share a coordinate, at a bound for example, they say nothing of its scale: that is of order one.
+    reach = np.where(high > low, high - low, 1.0)
+    spread = np.maximum(data.points[near].std(axis=0), 1e-3 * reach)
     start = _quadratic_start(data.take(near), spread)
     rise = float(np.exp(start.log_output))
     depth = float(np.ptp(data.values))
-    low, high = data.points.min(axis=0), data.points.max(axis=0)
-    reach = high - low
     one = np.ones(d)
     shaping = settings.shaping
     # Where the quadratic mean explains everything the kernel could vanish, and with it all uncertainty. What noise
-    # hides must stay possible.
-    least_output = max(1e-3, 0.25 * float(np.sqrt(np.median(data.observed))))
+    # hides must stay possible, but not more than the values show.
+    least_output = max(1e-3, min(0.25 * float(np.sqrt(np.median(data.observed))), depth + 1))
     prior = GaussianPrior(
         mean=np.append(start.pack(), 0.0),
         sd=np.append(Hyperparameters(1.5 * one, 2.0, 3 * rise + 1.0, 2 * spread, 1.5 * one).pack(), 1.0),

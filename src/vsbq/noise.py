@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial import cKDTree
 
-from vsbq._typing import Float, Int, ndarray
+from vsbq._typing import Bool, Float, Int, ndarray
 from vsbq.errors import VsbqWarning
 from vsbq.evaluations import Evaluations
 from vsbq.learning import weak_prior
@@ -26,7 +26,10 @@ from vsbq.numerics.subset import spread_rows
 from vsbq.progress import logger
 from vsbq.shaped_data import ShapedData, SparseGP
 from vsbq.transform import GRID
-from vsbq.trim import TrainingSet, Trim, trim_evaluations
+from vsbq.trim import TrainingSet, Trim, copies, trim_evaluations
+
+#: A given standard deviation below this, in nats, is as good as none: that of the surrogate's own nugget.
+LEAST_GIVEN = SparseGP().nugget ** 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +43,7 @@ class NoiseCheck:
     shortest: float = 0.6  # length scale, in units of the spread of the better points: what varies faster is noise
     depth: float = 5.0  # the contour below the best within which groups are looked for
     least_sd: float = 0.1  # nats; less noise than this is none
+    jump: float = 3.0  # a gap this many times the rest of a group's range is a jump between two sides, not noise
     tolerable_factor: float = 1.25  # between the given and the estimated noise
     least_gain: float = 10.0  # nats of evidence
     enough_replicates: int = 30  # degrees of freedom with which replicates alone decide
@@ -79,13 +83,18 @@ def settle_noise(
     same = NoiseFinding("given" if noisy else "exact", _typical(given), 1.0, 0)
     if given is not None and not (given > 0).all():
         return evaluations, same  # exact evaluations among them: the user knows which is which
-    replicates = _replicate_variance(evaluations)
+    # A density of zero is a boundary and no value: what stands in for it would make every edge look noisy.
+    finite = np.isfinite(evaluations.log_density)
+    base = np.ones(len(finite)) if given is None else np.maximum(given, LEAST_GIVEN)
+    valued = evaluations.take(finite).with_sd(base[finite])
+    replicates = _replicate_variance(valued)
     same = same._replace(replicates=replicates.freedom)
     if replicates.freedom >= settings.enough_replicates and replicates.variance > 0:
         factor = float(np.sqrt(replicates.variance))
         sure = abs(np.log(replicates.variance)) > 4 * np.sqrt(2 / replicates.freedom) or not noisy
     else:
-        training, _ = trim_evaluations(evaluations, trim)
+        # Without a given noise, the evaluations are trimmed as the exact ones that they are said to be.
+        training, _ = trim_evaluations(valued if noisy else evaluations.take(finite), trim)
         factor, gain = _learnt_factor(training, noisy, settings, rng)
         sure = gain > settings.least_gain
     logger.info(
@@ -94,7 +103,8 @@ def settle_noise(
     off = abs(np.log(factor)) > np.log(settings.tolerable_factor) if noisy else factor > settings.least_sd
     if not (sure and off):
         return evaluations, same
-    sd = np.full(len(evaluations), factor) if given is None else factor * given
+    sd = factor * base
+    factor = _typical(sd) / _typical(given) if noisy else factor
     found = NoiseFinding("rescaled" if noisy else "estimated", _typical(sd), factor, replicates.freedom)
     warnings.warn(found.words, VsbqWarning, stacklevel=4)
     return evaluations.with_sd(sd), found
@@ -110,13 +120,13 @@ class _Replicates(NamedTuple):
 
 
 def _replicate_variance(evaluations: Evaluations) -> _Replicates:
-    """The pooled variance of evaluations at the same point, relative to the given variances (or to 1)."""
-    finite = np.flatnonzero(np.isfinite(evaluations.log_density))
-    relative = evaluations.log_density[finite] - evaluations.log_density[finite].max()
-    values = np.round(relative / GRID) * GRID
-    sd = np.ones(len(values)) if evaluations.log_density_sd is None else evaluations.log_density_sd[finite]
-    order = np.lexsort((sd, values, *evaluations.points[finite].T[::-1]))  # whatever the order of the rows was
-    points, values, weight = evaluations.points[finite][order], values[order], 1.0 / sd[order] ** 2
+    """The pooled variance of evaluations at the same point, relative to the given variances; copies are none."""
+    relative = evaluations.log_density - evaluations.log_density.max()
+    values, sd = np.round(relative / GRID) * GRID, evaluations.log_density_sd
+    assert sd is not None
+    order = np.lexsort((sd, values, *evaluations.points.T[::-1]))  # whatever the order of the rows was
+    order = order[~copies(evaluations.points[order], values[order])]
+    points, values, weight = evaluations.points[order], values[order], 1.0 / sd[order] ** 2
     _, group = np.unique(points, axis=0, return_inverse=True)
     group = group.ravel()
     total = np.bincount(group, weights=weight)
@@ -130,7 +140,9 @@ def _learnt_factor(
     training: TrainingSet, noisy: bool, settings: NoiseCheck, rng: np.random.Generator
 ) -> tuple[float, float]:
     """The factor of the noise that a GP on close neighbours learns, and the evidence that it gains."""
-    rows = _close_groups(training, settings, rng)
+    rows, group = _close_groups(training, settings, rng)
+    if len(rows) < settings.neighbours:
+        return 1.0, 0.0
     base = np.where(training.noise_sd > 0, training.noise_sd, 1.0)[rows] ** 2
     gp = SparseGP(shape_by_level=False)
     data = ShapedData.shaped(training, gp).take(rows)
@@ -146,7 +158,10 @@ def _learnt_factor(
         np.append(prior.upper, 7.0),
     )
     fixed = free._replace(lower=np.append(prior.lower, reference), upper=np.append(prior.upper, reference))
-    objective = _noise_objective(data)
+    # Every group has a height of its own: only what differs among neighbours tells of noise. A jump between two groups,
+    # which no smooth function follows, then says nothing.
+    heights = np.ptp(data.values) ** 2 * (group[:, None] == group).astype(np.float64)
+    objective = _noise_objective(data, heights)
     plain = maximise_with_prior(objective, np.append(start, reference), fixed, steps=100, tolerance=0.1)
     noisiest = np.append(start, np.log(np.std(data.values / np.sqrt(base)) + 1e-3))
     tries = [maximise_with_prior(objective, t, free, steps=100, tolerance=0.1) for t in (noisiest, plain.argument)]
@@ -160,8 +175,11 @@ def _flat(found: Maximum, prior: GaussianPrior) -> Maximum:
     return found._replace(value=found.value + 0.5 * off**2)
 
 
-def _close_groups(training: TrainingSet, settings: NoiseCheck, rng: np.random.Generator) -> Int[ndarray, " k"]:
-    """Points spread over the crowded parts of the high-density region, each with its nearest neighbours."""
+def _close_groups(
+    training: TrainingSet, settings: NoiseCheck, rng: np.random.Generator
+) -> tuple[Int[ndarray, " k"], Int[ndarray, " k"]]:
+    """Rows of points spread over the crowded parts of the high-density region, each with its nearest neighbours, and the
+    group that each row belongs to."""
     values, points = training.values, training.points
     reach = contour_depth(settings.depth, training.dimension)
     least = settings.groups * settings.neighbours
@@ -177,16 +195,30 @@ def _close_groups(training: TrainingSet, settings: NoiseCheck, rng: np.random.Ge
     near = level >= min(level.max() - reach, np.quantile(level, 0.5))
     close = near & (distance[:, -1] <= np.quantile(distance[near, -1], settings.crowded))
     groups = neighbours[close, : settings.neighbours]
-    return np.unique(groups[spread_rows(points[seeds[close]], settings.groups, rng)])
+    groups = groups[spread_rows(points[seeds[close]], settings.groups, rng)]
+    groups = groups[~_straddles(values[groups], settings.jump)]
+    rows, first = np.unique(groups, return_index=True)
+    return rows, first // settings.neighbours
 
 
-def _noise_objective(data: ShapedData) -> Objective:
+def _straddles(values: Float[ndarray, "g k"], jump: float) -> Bool[ndarray, " g"]:
+    """Which groups of values lie on two sides of a jump, as at the edge of a cliff: they say nothing about noise.
+
+    Whether the largest gap of a normal sample is that wide does not depend on its variance, and hardly tells of it:
+    leaving such groups out does not bias the noise.
+    """
+    gaps = np.diff(np.sort(values, axis=1), axis=1)
+    largest = gaps.max(axis=1)
+    return np.asarray(largest > jump * (gaps.sum(axis=1) - largest))
+
+
+def _noise_objective(data: ShapedData, heights: Float[ndarray, "n n"]) -> Objective:
     """The evidence as a function of hyperparameters, log shaping strength and log factor of the noise."""
 
     def objective(theta: Float[ndarray, " p"]) -> tuple[float, Float[ndarray, " p"]]:
         scaled = np.exp(2 * theta[-1]) * data.observed
         total = scaled + np.exp(2 * theta[-2]) * data.shaping
-        found = exact.evidence_and_gradient(theta[:-2], data.points, data.values, total)
+        found = exact.evidence_and_gradient(theta[:-2], data.points, data.values, total, heights)
         share = scaled / total
         return found.value, np.concatenate(
             [found.hyperparameters, [found.log_noise_sd @ (1 - share), found.log_noise_sd @ share]]

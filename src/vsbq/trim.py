@@ -175,6 +175,12 @@ def _keep(
     return top - (values + settings.confidence * noise_sd) <= contour_depth(settings.depth, dimension)
 
 
+def copies(points: Float[ndarray, "n d"], values: Float[ndarray, " n"]) -> Bool[ndarray, " n"]:
+    """Which of the rows (sorted) repeat the one before in point and value: a cached or copied evaluation is one."""
+    again = (points[1:] == points[:-1]).all(axis=1) & (values[1:] == values[:-1])
+    return np.append(False, again)
+
+
 class _Merged(NamedTuple):
     points: Float[ndarray, "n d"]
     values: Float[ndarray, " n"]
@@ -182,7 +188,9 @@ class _Merged(NamedTuple):
 
 
 def _merge_duplicates(points: Float[ndarray, "n d"], values: Float[ndarray, " n"], sd: Float[ndarray, " n"]) -> _Merged:
-    """Average equal rows (sorted) by inverse variance; exact evaluations win over noisy ones of the same point."""
+    """Average rows of the same point (sorted) by inverse variance; exact evaluations win over noisy ones."""
+    kept = ~copies(points, values)
+    points, values, sd = points[kept], values[kept], sd[kept]
     new = np.concatenate([[True], (points[1:] != points[:-1]).any(axis=1)])
     if new.all():
         return _Merged(points, values, sd)

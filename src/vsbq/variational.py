@@ -272,8 +272,11 @@ def starts(
     return {**first, "high-density region": _spread_start(training, settings, rng)}
 
 
-def moved(mixture: Mixture, here: InferenceSpace, there: InferenceSpace) -> Mixture:
-    """The same density in other coordinates of the same parameters and bounds: they differ by a linear map."""
+def moved(mixture: Mixture, here: InferenceSpace, there: InferenceSpace) -> Mixture | None:
+    """The same density in other coordinates of the same parameters, which differ by a linear map if the same bounds
+    bend them; None if not."""
+    if here.bending != there.bending:
+        return None
     d = len(here.scale)
     out = np.eye(d) if here.rotation is None else np.linalg.inv(here.rotation)
     back = np.eye(d) if there.rotation is None else there.rotation

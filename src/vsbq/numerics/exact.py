@@ -9,7 +9,7 @@ import numpy as np
 from vsbq._typing import Float, ndarray
 from vsbq.numerics import linalg
 from vsbq.numerics.kernel import Hyperparameters, kernel, mean, mean_gradient
-from vsbq.numerics.sgpr import Gradient
+from vsbq.numerics.sgpr import Gradient, ceiling
 
 
 class ExactFactors(NamedTuple):
@@ -38,14 +38,21 @@ def evidence_and_gradient(
     points: Float[ndarray, "n d"],
     values: Float[ndarray, " n"],
     noise_variance: Float[ndarray, " n"],
+    further: Float[ndarray, "n n"] | None = None,
 ) -> Gradient:
-    """Log marginal likelihood log N(y; m, K + S) and its gradient; raises `NotPositiveDefinite`."""
+    """Log marginal likelihood log N(y; m, K + S) and its gradient; raises `NotPositiveDefinite`.
+
+    `further` is a known covariance that adds to K + S.
+    """
     hyp = Hyperparameters.unpack(theta)
     k = kernel(points, points, hyp)
-    chol = linalg.cholesky(k + np.diag(noise_variance))
+    total = k + np.diag(noise_variance)
+    chol = linalg.cholesky(total if further is None else total + further)
     residual = values - mean(points, hyp)
     weights = linalg.solve_lower(chol, linalg.solve_lower(chol, residual), transpose=True)
     value = -0.5 * (len(points) * np.log(2 * np.pi) + linalg.log_determinant(chol) + residual @ weights)
+    if value > ceiling(len(points), float(np.log(noise_variance).sum())):
+        raise linalg.NotPositiveDefinite("rounding errors exceed the noise")
     by_kernel = 0.5 * (np.outer(weights, weights) - linalg.inverse_from_cholesky(chol))
     w = by_kernel * k
     row = w.sum(axis=1)

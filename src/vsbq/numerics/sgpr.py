@@ -67,9 +67,12 @@ def _chunks(n: int) -> Iterator[slice]:
         yield slice(start, min(start + CHUNK, n))
 
 
-def _scaled_kernel_block(left: Float[ndarray, "m e"], right: Float[ndarray, "b e"]) -> Float[ndarray, "m b"]:
-    """A block of K_ZX S^(−1/2) in Fortran order."""
+def _scaled_kernel_block(
+    left: Float[ndarray, "m e"], right: Float[ndarray, "b e"], most: Float[ndarray, " b"]
+) -> Float[ndarray, "m b"]:
+    """A block of K_ZX S^(−1/2) in Fortran order; `most` is log σ_f² s⁻¹, which rounding must not exceed."""
     block = linalg.product(left, right.T)
+    np.minimum(block, most, out=block)
     return np.exp(block, out=block)
 
 
@@ -92,12 +95,12 @@ def statistics(
     m = len(inducing)
     noise_sd = np.sqrt(noise_variance)
     scaled = (values - mean(points, hyp)) / noise_sd
-    left = left_vectors(inducing, hyp)
-    right = right_vectors(points, hyp, np.log(noise_sd))
+    log_sd = np.log(noise_sd)
+    left, right, most = left_vectors(inducing, hyp), right_vectors(points, hyp, log_sd), 2 * hyp.log_output - log_sd
     gram = np.zeros((m, m), order="F")
     projection = np.zeros(m)
     for rows in _chunks(len(points)):
-        block = _scaled_kernel_block(left, right[rows])
+        block = _scaled_kernel_block(left, right[rows], most[rows])
         linalg.solve_lower_in_place(chol_kernel, block)
         gram = blas.dsyrk(1.0, block, beta=1.0, c=gram, lower=1, overwrite_c=1)
         projection += linalg.product_vector(block, scaled[rows])
@@ -119,10 +122,19 @@ def posterior_factors(
 
 
 def bound_value(stats: Statistics, chol_v: Float[ndarray, "m m"], n: int) -> float:
-    """GP-ELBO (Eq. 24, Supplement A.2); the supplement prints −½cᵀc, the sign that follows from its own lines is +."""
+    """GP-ELBO (Eq. 24, Supplement A.2); the supplement prints −½cᵀc, the sign that follows from its own lines is +.
+
+    NaN if it is above what any model of these values can reach: only rounding errors of huge terms get there.
+    """
     c = linalg.solve_lower(chol_v, stats.projection)
     fit = -0.5 * (n * np.log(2 * np.pi) + linalg.log_determinant(chol_v) + stats.log_noise + stats.residual_square)
-    return float(fit + 0.5 * c @ c - 0.5 * stats.trace + 0.5 * np.trace(stats.gram))
+    value = float(fit + 0.5 * c @ c - 0.5 * stats.trace + 0.5 * np.trace(stats.gram))
+    return value if value <= ceiling(n, stats.log_noise) else np.nan
+
+
+def ceiling(n: int, log_noise: float) -> float:
+    """−½ Σ log(2π s²): no density of values with noise variances s² is higher, nor any lower bound of one."""
+    return -0.5 * (n * float(np.log(2 * np.pi)) + log_noise)
 
 
 def bound_and_gradient(
@@ -143,12 +155,13 @@ def bound_and_gradient(
     chol, jitter = linalg.jittered_cholesky(kernel_zz, hyp.output_variance)
     noise_sd = np.sqrt(noise_variance)
     scaled = (values - mean(points, hyp)) / noise_sd  # ȳ
-    left, right = left_vectors(inducing, hyp), right_vectors(points, hyp, np.log(noise_sd))
+    log_sd = np.log(noise_sd)
+    left, right, most = left_vectors(inducing, hyp), right_vectors(points, hyp, log_sd), 2 * hyp.log_output - log_sd
 
     gram, projection = np.zeros((m, m), order="F"), np.zeros(m)
     ks, u = (workspace or Workspace(m * n)).arrays(m, n)  # K_ZX S^(−1/2) and U
     for rows in _chunks(n):
-        ks[:, rows] = u[:, rows] = _scaled_kernel_block(left, right[rows])
+        ks[:, rows] = u[:, rows] = _scaled_kernel_block(left, right[rows], most[rows])
         linalg.solve_lower_in_place(chol, u[:, rows])
         gram = blas.dsyrk(1.0, u[:, rows], beta=1.0, c=gram, lower=1, overwrite_c=1)
         projection += linalg.product_vector(u[:, rows], scaled[rows])

@@ -13,11 +13,9 @@ from scipy.fft import dctn, idctn
 from scipy.ndimage import gaussian_filter, map_coordinates
 
 from vsbq._typing import Float, ndarray
-from vsbq.bounds import Bounds
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior
 from vsbq.refine import Refined
-from vsbq.transform import InferenceSpace
 
 __all__ = ["SHARES", "middles", "pair_marginal", "smoothed", "surface", "surface_of_draws"]
 
@@ -90,13 +88,12 @@ def surface_of_draws(both: tuple[int, int], draws: Float[ndarray, "n d"], grid: 
 def pair_marginal(posterior: Posterior, both: tuple[int, int]) -> Posterior:
     """The marginal of two parameters, of the mixture where the posterior is refined."""
     space, mixture, i = posterior.space, posterior.mixture, list(both)
-    bounds = Bounds(space.bounds.lower[i], space.bounds.upper[i])
     rows = mixture.trils[:, i]
     trils = np.linalg.cholesky(rows @ np.swapaxes(rows, 1, 2))
     return replace(
         posterior,
         names=tuple(posterior.names[k] for k in both),
-        space=InferenceSpace(bounds, space.edge[i], space.centre[i], space.scale[i]),
+        space=space.columns(both),
         mixture=Mixture(mixture.log_weights, mixture.means[:, i], trils),
         evaluations=None,
         surrogate=None,

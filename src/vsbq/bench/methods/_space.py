@@ -10,7 +10,7 @@ from vsbq._typing import Float, ndarray
 from vsbq.bench.problems import Problem
 from vsbq.bench.task import Target
 from vsbq.bounds import Bounds
-from vsbq.transform import EDGE_ONE_SIDED, EDGE_TWO_SIDED, InferenceSpace
+from vsbq.transform import EDGE_OF_BOX, EDGE_OF_DISTANCE, InferenceSpace
 
 __all__ = ["InferenceTarget", "space_of"]
 
@@ -25,11 +25,11 @@ def space_of(problem: Problem) -> InferenceSpace:
     bounds = Bounds.parse(problem.bounds, dimension)
     low, high = problem.plausible_bounds.T
     width = bounds.upper - bounds.lower
-    edge = np.where(np.isfinite(width), EDGE_TWO_SIDED * width, 0.0)
+    edge = np.where(np.isfinite(width), EDGE_OF_BOX * width, 0.0)
     for i, kind in enumerate(bounds.kind):
         if kind in ("lower", "upper"):
             bound = bounds.lower[i] if kind == "lower" else bounds.upper[i]
-            edge[i] = EDGE_ONE_SIDED * abs((low[i] + high[i]) / 2 - bound)
+            edge[i] = EDGE_OF_DISTANCE * abs((low[i] + high[i]) / 2 - bound)
     unscaled = InferenceSpace(bounds, edge, np.zeros(dimension), np.ones(dimension))
     low, high = unscaled.forward(np.stack([low, high]))
     return InferenceSpace(bounds, edge, (low + high) / 2, (high - low) / 2)
