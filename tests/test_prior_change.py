@@ -86,6 +86,59 @@ def agrees(post, centre, width, effective):
         np.testing.assert_allclose(share, stats.norm.cdf([-1.0, 0.0, 1.0]), atol=slack / 2)
 
 
+# An old prior that is not the one of the evaluations
+
+new_prior = normal_prior([0.5, 0.5], [1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (normal_prior([0.0, 0.0], [1.0, 2.0]), r"in \d+ of 500 rows \(rows .* more\): it is .*, not .*, in row \d+"),
+        (lambda x: old_prior(x) + 3.4, r"by the same \+3\.4 in all 500 rows: the evidence would be off"),
+        (lambda x: old_prior(x) - 1e-3, r"by the same -0\.001 in all"),
+        (lambda x: -old_prior(x), "in its sign in all 500 rows.*not minus it"),
+        (lambda x: np.exp(old_prior(x)), "Pass the log density of the prior"),
+        (lambda x: old_prior(x[:, ::-1] * [1.0, 1.5]), "it is .*, not"),
+        (lambda x: np.where(x[:, 0] > 2.5, -np.inf, old_prior(x)), r"is -inf in \d+ rows whose log density is finite"),
+        (lambda x: np.full(len(x), -np.inf), r"is -inf in 500 rows"),
+    ],
+)
+def test_a_wrong_old_prior_is_refused(post, wrong, words):
+    with pytest.raises(EvaluationsError, match=words):
+        post.with_prior(new_prior, old_log_prior=wrong)
+
+
+def test_the_old_prior_may_be_rounded(post):
+    """As from a table with six digits, or from single precision."""
+    for rough in (lambda x: np.float32(old_prior(x)), lambda x: np.round(old_prior(x), 4)):
+        assert post.with_prior(new_prior, old_log_prior=rough, rng=3).prior_change is not None
+
+
+def test_one_row_tells(post):
+    """The wrong row has its number in the evaluations, whatever comes before it."""
+    known = post.evaluations
+    prior, density = np.array(known.log_prior), np.array(known.log_density)
+    prior[3] += 0.5
+    prior[:2], density[:2] = -np.inf, -np.inf
+    seen = vsbq.Evaluations(known.points, density, log_prior=prior, names=known.names)
+    with pytest.raises(EvaluationsError, match=r"in 1 of 498 rows \(row 3\)"):
+        replace(post, evaluations=seen).with_prior(new_prior, old_log_prior=old_prior)
+
+
+def test_without_a_known_prior_only_its_zeros_are_checked(bare):
+    with pytest.raises(EvaluationsError, match="whose log density is finite"):
+        bare.with_prior(new_prior, old_log_prior=lambda x: np.where(x[:, 0] > 2.5, -np.inf, 0.0))
+
+
+def test_after_a_change_the_old_prior_is_the_new_one(post):
+    moved = post.with_prior(new_prior, old_log_prior=old_prior, rng=3)
+    for each in (moved, replace(moved, evaluations=None)):
+        assert each.with_prior(old_prior, old_log_prior=new_prior, rng=3).prior_change is not None
+        with pytest.raises(EvaluationsError, match="differs from that of the"):
+            each.with_prior(new_prior, old_log_prior=old_prior)
+
+
 # By weights
 
 
@@ -244,12 +297,12 @@ def test_bounded_parameters_by_a_new_fit(bounded):
     agrees_with_the_beta(moved, 20_000)
 
 
-def test_a_flat_prior_of_the_evaluations_is_known_as_a_function(post):
+def test_a_flat_prior_of_the_evaluations_is_known_as_a_function(post, bare):
     """The evaluations hold the whole log density as likelihood, and a flat prior."""
     known = post.evaluations
     flat = vsbq.Evaluations(known.points, known.log_density, log_prior=-3.0, names=known.names)
     moved = replace(post, evaluations=flat).with_prior(lambda x: -3.0 + 0.1 * x[:, 0])
-    other = post.with_prior(lambda x: 0.1 * x[:, 0], old_log_prior=lambda x: np.zeros(len(x)))
+    other = bare.with_prior(lambda x: 0.1 * x[:, 0], old_log_prior=lambda x: np.zeros(len(x)))
     assert moved.prior_change is not None
     assert moved.log_evidence == pytest.approx(other.log_evidence)
     assert moved.log_evidence != pytest.approx(post.log_evidence)
@@ -323,7 +376,10 @@ def test_mass_where_the_old_prior_is_zero_is_not_weighted(bare, fits):
     def narrow(x):
         return np.where(x[:, 0] > 0.5, old_prior(x), -np.inf)
 
-    bare.with_prior(old_prior, old_log_prior=narrow, rng=0)
+    known = bare.evaluations
+    density = np.where(known.points[:, 0] > 0.5, known.log_density, -np.inf)
+    cut = replace(bare, evaluations=vsbq.Evaluations(known.points, density, names=known.names))
+    cut.with_prior(old_prior, old_log_prior=narrow, rng=0)
     given = fits[0][0]
     assert any("old prior is zero and the new one is not" in note for note in given.notes)
     assert any("Left out" in note for note in given.notes)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from vsbq._typing import Float, ndarray
-from vsbq.errors import EvaluationsError, rows_in_words
+from vsbq._typing import Bool, Float, Int, ndarray
+from vsbq.errors import EvaluationsError, count_in_words, rows_in_words
 from vsbq.evaluations import Evaluations
 from vsbq.marginal import Marginal
 from vsbq.numerics import mixture as mix
@@ -37,6 +37,13 @@ MOST_IMPOSSIBLE = 1e-3
 
 #: Share of the new mass that may lie where the surrogate is not trusted, unless it was as much before.
 MOST_OUTSIDE = 0.05
+
+#: An old prior may differ from what the evaluations hold by so much, relative and absolute: tables are often rounded.
+ROUNDING = 1e-6
+ROUNDING_AT_ZERO = 1e-4
+
+#: Draws at which an old prior is compared where there are no evaluations.
+CHECKED_DRAWS = 100
 
 #: Steps of expectation maximisation from the old mixture to the new draws, and points that the old scatter counts.
 EM_STEPS = 20
@@ -172,7 +179,9 @@ def with_prior(
 def _old_prior(post: Posterior, given: Callable[[ndarray], Any] | None) -> LogPrior | None:
     """The prior so far as a function: given, of an earlier change, or the same at all evaluations, that is flat."""
     if given is not None:
-        return LogPrior.of(given, post.sample(post.dimension + 2, 0), "The old log prior")
+        old = LogPrior.of(given, post.sample(post.dimension + 2, 0), "The old log prior")
+        _check_old(old, post)
+        return old
     if post.prior_change is not None:
         return post.prior_change.new
     known = None if post.evaluations is None else post.evaluations.log_prior
@@ -180,6 +189,56 @@ def _old_prior(post: Posterior, given: Callable[[ndarray], Any] | None) -> LogPr
         return None
     flat = float(known[0])
     return LogPrior(lambda x: np.full(len(x), flat), False, "The flat prior")
+
+
+def _check_old(old: LogPrior, post: Posterior) -> None:
+    """Refuse an old prior that is not the one this posterior has: its evaluations or an earlier change tell."""
+    seen = post.evaluations
+    if seen is None:
+        if post.prior_change is not None:
+            x = post.sample(CHECKED_DRAWS, 0)
+            _check_agreement(old(x), post.prior_change.new(x), "that of the earlier change, at draws,")
+        return
+    values = old(seen.points)
+    zero = np.flatnonzero(np.isneginf(values) & np.isfinite(seen.log_density)).tolist()
+    if zero:
+        raise EvaluationsError(
+            f"The old log prior is -inf in {count_in_words(len(zero), 'row')} whose log density is finite "
+            f"{rows_in_words(zero)}. Pass the log density of the prior that the evaluations were made with."
+        )
+    if seen.log_prior is not None:
+        _check_agreement(values, seen.log_prior, "that of the evaluations")
+
+
+def _check_agreement(values: Float[ndarray, " n"], known: Float[ndarray, " n"], whose: str) -> None:
+    """Refuse log priors that differ by more than rounding; a known one of -inf is passed over, as its row may have
+    failed."""
+    rows = np.flatnonzero(np.isfinite(known))
+    values, known = values[rows], known[rows]
+    wrong = ~(np.abs(values - known) <= _rounding(known))
+    if wrong.any():
+        found, remedy = _disagreement(values, known, wrong, rows)
+        raise EvaluationsError(f"The old log prior differs from {whose} {found}. {remedy}")
+
+
+def _rounding(known: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
+    return ROUNDING * (1 + np.abs(known)) + ROUNDING_AT_ZERO
+
+
+def _disagreement(
+    values: Float[ndarray, " n"], known: Float[ndarray, " n"], wrong: Bool[ndarray, " n"], rows: Int[ndarray, " n"]
+) -> tuple[str, str]:
+    """How log priors differ, and what to do: a constant, the sign, or more than that."""
+    gap, every = values - known, f"all {count_in_words(len(rows), 'row')}"
+    if np.isfinite(gap).all() and np.ptp(gap) <= 2 * _rounding(known).max():
+        found = f"by the same {gap[0]:+.6g} in {every}: the evidence would be off by it"
+        return found, "One of the two lacks this constant; add it there."
+    if (np.abs(values + known) <= _rounding(known)).all():
+        return f"in its sign in {every}", "Pass the log density, not minus it."
+    worst = int(np.argmax(np.where(wrong, np.abs(gap), 0.0)))
+    where = f"in {wrong.sum()} of {count_in_words(len(rows), 'row')} {rows_in_words(rows[wrong].tolist())}"
+    example = f"it is {values[worst]:.6g}, not {known[worst]:.6g}, in row {rows[worst]}"
+    return f"{where}: {example}", "Pass the log density of the prior that the evaluations were made with."
 
 
 def _changed_evaluations(given: Evaluations | None, old: LogPrior | None, new: LogPrior) -> Evaluations | None:
