@@ -139,7 +139,7 @@ def test_marks_of_the_format(path):
         rec.record([1.5, -2.0], -1.0)
         with closing(sqlite3.connect(path)) as connection:
             assert connection.execute("PRAGMA application_id").fetchone()[0] == int.from_bytes(b"VSBQ")
-            assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+            assert connection.execute("PRAGMA user_version").fetchone() == (2,)
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
             ((point, value),) = connection.execute("SELECT point, log_density FROM evaluation").fetchall()
     assert np.frombuffer(point, "<f8").tolist() == [1.5, -2.0]

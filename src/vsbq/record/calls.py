@@ -98,8 +98,9 @@ def _by_name(given: Mapping[str, Any], names: tuple[str, ...]) -> Points:
 def _as_array(x: Any) -> Float[ndarray, ...]:
     """A float64 copy: optimisers use one buffer over and over."""
     try:
-        return np.array(x, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
+        with np.errstate(over="raise"):
+            return np.array(x, dtype=np.float64, order="C")
+    except (ArithmeticError, TypeError, ValueError) as error:
         raise RecorderError(
             f"The objective was called with {_brief(x)}, which can't be read as a point ({error}). Wrap the function "
             "that gets plain numbers."
@@ -111,7 +112,10 @@ def _is_number(x: Any) -> bool:
 
 
 def _brief(x: Any) -> str:
-    words = repr(x)
+    try:
+        words = repr(x)
+    except Exception:  # as of an integer of more than 4300 digits
+        words = f"a {type(x).__name__}"
     return words if len(words) <= 80 else f"{words[:77]}..."
 
 
@@ -138,11 +142,12 @@ def read_noise(sd: Any, n: int, label: str) -> Float[ndarray, " n"]:
 
 
 def read_numbers(value: Any, n: int, label: str) -> Float[ndarray, " n"]:
-    """As many real numbers as there are points; masked ones are NaN."""
+    """As many real numbers as there are points; masked ones are NaN, and those beyond float64 infinite."""
     array = None
-    with suppress(TypeError, ValueError, RuntimeError):
+    with suppress(ArithmeticError, TypeError, ValueError, RuntimeError):
         array = np.asarray(value.filled(np.nan) if isinstance(value, np.ma.MaskedArray) else _plain(value))
-        array = array.astype(np.float64) if array.dtype.kind == "O" else array
+        if array.dtype.kind == "O":
+            array = np.array([_as_float(x) for x in array.flat], dtype=np.float64)
     if array is None or array.dtype.kind not in "fiu":
         raise RecorderError(
             f"{label} is {_brief(value)}, which can't be read as real numbers. Give a float, or one for each point; "
@@ -153,7 +158,18 @@ def read_numbers(value: Any, n: int, label: str) -> Float[ndarray, " n"]:
             f"{label} has {array.size} numbers for {count_in_words(n, 'point')}. Give one for each, or say with "
             "returns= what the objective returns."
         )
-    return array.astype(np.float64).reshape(n)
+    with np.errstate(over="ignore"):
+        return array.astype(np.float64).reshape(n)
+
+
+def _as_float(x: Any) -> float:
+    """A number of another kind (Decimal, Fraction, a large integer) as a float, infinite if it is too large for one."""
+    if isinstance(x, str | bytes | bool | np.bool_):
+        raise TypeError(f"{x!r} is no number")
+    try:
+        return float(x)
+    except OverflowError:
+        return float("inf") if x > 0 else float("-inf")
 
 
 def _plain(value: Any) -> Any:

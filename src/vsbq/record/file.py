@@ -9,26 +9,39 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 from uuid import uuid4
 
 from vsbq._version import __version__
 from vsbq.errors import EvaluationsError, VsbqWarning
+from vsbq.record.checksum import Unreadable, checksum_of_fields
+from vsbq.record.companions import alone, beside, left_over, move_left_over
 from vsbq.record.location import network_drive
 from vsbq.record.problem import FormatError, Problem, RecorderError
 
 APPLICATION_ID = 0x56534251
-VERSION = 1
+VERSION = 2
 PATIENCE = 60.0  # seconds to wait for other writers
+REOPENING = 2.0  # seconds in which a file that others open and close must become readable
 
 SCHEMA = (
-    "CREATE TABLE problem (tag TEXT NOT NULL, created REAL NOT NULL, vsbq_version TEXT NOT NULL)",
+    "CREATE TABLE problem (tag TEXT NOT NULL, created REAL NOT NULL, vsbq_version TEXT NOT NULL, file TEXT NOT NULL,"
+    " checksum BLOB NOT NULL)",
     "CREATE TABLE parameter (position INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, lower REAL NOT NULL,"
     " upper REAL NOT NULL, plausible_lower REAL, plausible_upper REAL)",
-    "CREATE TABLE writer (id INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, run TEXT NOT NULL, started REAL NOT NULL)",
+    "CREATE TABLE writer (id INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, run TEXT NOT NULL, started REAL NOT NULL,"
+    " checksum BLOB NOT NULL)",
     "CREATE TABLE evaluation (writer INTEGER NOT NULL REFERENCES writer (id), number INTEGER NOT NULL,"
     " point BLOB NOT NULL, log_density REAL, log_density_sd REAL, log_prior REAL, started REAL NOT NULL, seconds REAL,"
-    " failure TEXT, PRIMARY KEY (writer, number)) WITHOUT ROWID",
+    " failure TEXT, checksum BLOB NOT NULL, PRIMARY KEY (writer, number)) WITHOUT ROWID",
 )
+
+
+class Format(NamedTuple):
+    """The version of a file, and the id by which its rows know that they belong to it (none in version 1)."""
+
+    version: int
+    file: str
 
 
 # Opening: a file appears under its name complete or not at all, and one that is not ours is never touched.
@@ -63,36 +76,46 @@ def open_file(path: Path, mode: str) -> sqlite3.Connection:
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
     """A connection that sees the file as it is now, and can't write."""
-    connection = None
+    end = time.monotonic() + REOPENING
+    while True:
+        try:
+            return _open_snapshot(path)
+        except sqlite3.OperationalError as error:
+            name = getattr(error, "sqlite_errorname", "")
+            if name == "SQLITE_READONLY_ROLLBACK":  # killed while it wrote, with an ordinary journal: to be undone
+                return _open_after_rollback(path)
+            if not name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")):
+                raise
+            if not os.access(beside(path, "").parent, os.W_OK):
+                return _open_where_nothing_can_be_written(path)
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.01)  # others are just closing it, and their shared memory with it
+
+
+def _open_snapshot(path: Path) -> sqlite3.Connection:
+    connection = open_file(path, "ro")
     try:
-        connection = open_file(path, "ro")
         connection.execute("BEGIN")
         connection.execute("SELECT tag FROM problem").fetchone()
         _check_whole(path, connection)
-        return connection
-    except RecorderError:
-        if connection is not None:
-            connection.close()
+    except BaseException:
+        connection.close()
         raise
-    except sqlite3.OperationalError as error:
-        if connection is not None:
-            connection.close()
-        name = getattr(error, "sqlite_errorname", "")
-        if name == "SQLITE_READONLY_ROLLBACK":  # killed while it wrote, with an ordinary journal: to be undone first
-            connection = open_file(path, "rw")
-            connection.execute("PRAGMA query_only = ON")
-            return connection
-        if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")):
-            return _open_where_nothing_can_be_written(path)
-        raise
+    return connection
+
+
+def _open_after_rollback(path: Path) -> sqlite3.Connection:
+    connection = open_file(path, "rw")
+    connection.execute("PRAGMA query_only = ON")
+    return connection
 
 
 def _check_whole(path: Path, connection: sqlite3.Connection) -> None:
     """Refuse a file that is shorter than its header says: SQLite would fill up its last page and miss evaluations."""
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (page,) = connection.execute("PRAGMA page_size").fetchone()
-    waiting = (Path(f"{path}{suffix}") for suffix in ("-wal", "-journal"))
-    if any(other.exists() and other.stat().st_size > 0 for other in waiting):
+    if left_over(path):
         return  # what is to be written into it makes it whole
     if path.stat().st_size < pages * page:
         raise RecorderError(f"'{path}' is cut short: evaluations are missing. Take another copy of it.")
@@ -100,8 +123,8 @@ def _check_whole(path: Path, connection: sqlite3.Connection) -> None:
 
 def _open_where_nothing_can_be_written(path: Path) -> sqlite3.Connection:
     """In a folder that can't be written WAL's shared memory can't be made; without a -wal file none is needed."""
-    wal = Path(f"{path}-wal")
-    if wal.exists() and wal.stat().st_size > 0:
+    if left_over(path):
+        wal = left_over(path)[0]
         raise RecorderError(
             f"'{path}' can't be read where it is: the evaluations in '{wal.name}' need a folder that can be written. "
             "Copy both files to such a folder."
@@ -116,7 +139,8 @@ def check_ours(path: Path) -> None:
     marks = _marks(path)
     if marks[0] != APPLICATION_ID or marks[1] < 1:
         raise RecorderError(
-            f"'{path}' is not a file of a recorder, and is left as it is. Give another name, or remove it first."
+            f"'{path}' is not a file of a recorder, or its first page is damaged; it is left as it is. Give another "
+            "name, or take another copy of it if it is one."
         )
     if marks[1] > VERSION:
         raise FormatError(
@@ -129,10 +153,13 @@ def _marks(path: Path) -> tuple[int, int]:
     """Application and version of a database, zeros if the file is none.
 
     The file is opened by SQLite alone: if Python opened and closed it, all locks that this process holds on it were
-    gone, and another process could take away evaluations that are being written.
+    gone, and another process could take away evaluations that are being written. Both numbers are in the first page
+    from the beginning, whatever waits in the write-ahead log. While the log is copied into the file, the first page
+    may name more pages than are there yet; this is no damage, and `writable_schema` lets SQLite pass over it.
     """
     try:
         with contextlib.closing(open_file(path, "ro&immutable=1")) as connection:
+            connection.execute("PRAGMA writable_schema = ON")
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             return application, version
@@ -151,7 +178,10 @@ def create_if_missing(path: Path, problem: Problem) -> None:
     draft = path.with_name(f".{uuid4().hex}.new")
     try:
         _write_empty(draft, problem)
-        _give_name(draft, path)
+        with alone(path):
+            if not is_there(path):
+                move_left_over(path)
+                _give_name(draft, path)
     except OSError as error:
         raise RecorderError(f"'{path}' can't be created: {error}. Choose a folder that can be written.") from error
     finally:
@@ -159,15 +189,13 @@ def create_if_missing(path: Path, problem: Problem) -> None:
 
 
 def _give_name(draft: Path, path: Path) -> None:
-    """Make the file visible under its name, unless another process was faster."""
-    with contextlib.suppress(FileExistsError):
-        try:
-            os.link(draft, path)
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without links
-            with open(path, "xb") as file:
-                file.write(draft.read_bytes())
+    """Make the file visible under its name, whole."""
+    try:
+        os.link(draft, path)
+    except FileExistsError:  # someone has just put a file there
+        return
+    except OSError:  # a file system without links
+        os.rename(draft, path)
 
 
 def _write_empty(path: Path, problem: Problem) -> None:
@@ -178,12 +206,12 @@ def _write_empty(path: Path, problem: Problem) -> None:
             connection.execute(f"PRAGMA user_version = {VERSION}")
             for table in SCHEMA:
                 connection.execute(table)
-            connection.execute("INSERT INTO problem VALUES (?, ?, ?)", (problem.tag, time.time(), __version__))
+            row = (problem.tag, time.time(), __version__, uuid4().hex, b"")
+            connection.execute("INSERT INTO problem VALUES (?, ?, ?, ?, ?)", row)
             sides = (problem.bounds.lower.tolist(), problem.bounds.upper.tolist())
             rows = zip(range(problem.dimension), problem.names, *sides, strict=True)
             connection.executemany("INSERT INTO parameter VALUES (?, ?, ?, ?, NULL, NULL)", rows)
-            if problem.plausible_bounds is not None:
-                write_plausible(connection, problem)
+            write_plausible(connection, problem)
         _choose_journal(connection, path)
     finally:
         connection.close()
@@ -204,17 +232,52 @@ def _choose_journal(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def write_plausible(connection: sqlite3.Connection, problem: Problem) -> None:
-    """Add plausible bounds to a file that has none."""
+    """Add plausible bounds to a file that has none, within a transaction."""
     plausible = problem.plausible_bounds
     pairs = [] if plausible is None else [plausible.pair(i) for i in range(problem.dimension)]
     connection.executemany(
         "UPDATE parameter SET plausible_lower = ?, plausible_upper = ? WHERE position = ?",
         [(*pair, i) for i, pair in enumerate(pairs)],
     )
+    if read_version(connection) > 1:
+        connection.execute("UPDATE problem SET checksum = ?", (_checksum_of_problem(connection),))
+
+
+def _checksum_of_problem(connection: sqlite3.Connection) -> bytes:
+    """Of what the file is about: the row of the problem and those of the parameters."""
+    fields = list(connection.execute("SELECT tag, created, vsbq_version, file FROM problem").fetchone() or ())
+    parameters = "SELECT position, name, lower, upper, plausible_lower, plausible_upper FROM parameter"
+    for row in connection.execute(f"{parameters} ORDER BY position"):
+        fields += row
+    return checksum_of_fields(fields)
+
+
+def read_version(connection: sqlite3.Connection) -> int:
+    """The version of the format of a file that is ours."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def read_format(connection: sqlite3.Connection, path: Path) -> Format:
+    """Version and id of a file, after checking that what it is about is as it was written."""
+    version = read_version(connection)
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(problem)")}
+    if version == 1 and "checksum" not in columns:
+        return Format(1, "")
+    try:
+        (file, stored) = connection.execute("SELECT file, checksum FROM problem").fetchone() or ("", b"")
+        if version == 1 or stored != _checksum_of_problem(connection) or not isinstance(file, str):
+            raise Unreadable("the checksum is wrong")
+    except Unreadable as error:
+        raise RecorderError(
+            f"'{path}' is damaged: its tag, parameters or bounds are not those that were written ({error}). "
+            "Take another copy of it."
+        ) from error
+    return Format(version, file)
 
 
 def read_problem(connection: sqlite3.Connection, path: Path) -> Problem:
     """What a file is about, checked as if the user had given it."""
+    read_format(connection, path)
     (tag,) = connection.execute("SELECT tag FROM problem").fetchone() or (None,)
     rows = connection.execute(
         "SELECT name, lower, upper, plausible_lower, plausible_upper FROM parameter ORDER BY position"
@@ -225,7 +288,7 @@ def read_problem(connection: sqlite3.Connection, path: Path) -> Problem:
         plausible = [row[3:] for row in rows] if any(row[3] is not None for row in rows) else None
         return Problem.parse([row[0] for row in rows], [row[1:3] for row in rows], plausible, tag)
     except EvaluationsError as error:
-        raise RecorderError(f"'{path}' is damaged: {error} Restore it from a copy.") from error
+        raise RecorderError(f"'{path}' is damaged: {error} Take another copy of it.") from error
 
 
 @contextlib.contextmanager
@@ -250,8 +313,11 @@ REMEDIES = (
     ("SQLITE_CANTOPEN", "can't be opened. Check the path, and the permissions of the file and of its folder."),
     ("SQLITE_PROTOCOL", "is locked in a way that its drive does not support. Move it to a local folder."),
     ("SQLITE_IOERR", "can't be read or written: the drive reports an error. Move it to another drive."),
-    ("SQLITE_NOTADB", "is not a file of a recorder, or is damaged. Restore it from a copy."),
-    ("SQLITE_CORRUPT", "is damaged. Save what is left with 'sqlite3 FILE .recover', or restore it from a copy."),
+    ("SQLITE_NOTADB", "is not a file of a recorder, or is damaged. Take another copy of it."),
+    (
+        "SQLITE_CORRUPT",
+        "is damaged. Take another copy of it; or save what can be read with vsbq.record.merge(..., damaged='drop').",
+    ),
 )
 
 
@@ -267,5 +333,5 @@ class in_words(contextlib.AbstractContextManager[None]):
         if isinstance(error, sqlite3.Error):
             name = getattr(error, "sqlite_errorname", "")
             words = [remedy for code, remedy in REMEDIES if name.startswith(code)]
-            said = words[0] if words else "can't be used. Restore it from a copy if it is damaged."
+            said = words[0] if words else "can't be used. Take another copy of it if it is damaged."
             raise RecorderError(f"'{self.path}' {said} (SQLite: {error})") from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -14,16 +13,12 @@ from vsbq._typing import Bool, Float, ndarray
 from vsbq.bounds import Bounds, BoundsLike
 from vsbq.errors import count_in_words, names_in_words
 from vsbq.evaluations import Evaluations
-from vsbq.record.file import full_path, read_problem
+from vsbq.record.file import full_path
 from vsbq.record.problem import Problem, RecorderError
-from vsbq.record.store import reading
+from vsbq.record.reader import read_all
+from vsbq.record.verify import Damaged, Verified
 
 __all__ = ["StoredEvaluations", "evaluations_from", "read_store"]
-
-QUERY = (
-    "SELECT point, log_density, log_density_sd, log_prior, evaluation.started, seconds, failure, run"
-    " FROM evaluation JOIN writer ON writer = writer.id ORDER BY evaluation.started, writer, number"
-)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -31,7 +26,7 @@ class StoredEvaluations:
     """All that a file of a recorder holds, in the order of time; one entry per evaluation, failed ones included.
 
     The log density includes the log prior. NaN stands for what is not known: the log density where the evaluation
-    failed, the noise, the prior or the duration where none was given.
+    failed, the noise, the prior or the duration where none was given. `notes` say what is left out because of damage.
     """
 
     points: Float[ndarray, "n d"]
@@ -46,6 +41,7 @@ class StoredEvaluations:
     bounds: Bounds
     plausible_bounds: Bounds | None
     tag: str
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.log_density)
@@ -56,24 +52,30 @@ class StoredEvaluations:
         return f"StoredEvaluations({count} of {runs}, {failed} failed, parameters {names_in_words(self.names)})"
 
 
-def read_store(path: str | os.PathLike[str]) -> StoredEvaluations:
-    """Read the file of a recorder as it is now; others may go on writing to it, and nothing in it is changed."""
+def read_store(path: str | os.PathLike[str], *, damaged: Damaged = "raise") -> StoredEvaluations:
+    """Read the file of a recorder as it is now; others may go on writing to it, and nothing in it is changed.
+
+    Every evaluation is checked against what was recorded. With `damaged="drop"`, those that differ are left out, with
+    a note, rather than an error.
+    """
     place = full_path(path)
-    with reading(place) as connection:
-        problem = read_problem(connection, place)
-        rows = connection.execute(QUERY).fetchall()
+    problem, verified = read_all(place, damaged)
     try:
-        return _arrange(problem, list(zip(*rows, strict=True)) or [()] * 8)
+        return _arrange(problem, verified)
     except (TypeError, ValueError) as error:
-        raise RecorderError(f"'{place}' is damaged ({error}). Restore it from a copy.") from error
+        raise RecorderError(f"'{place}' is damaged ({error}). Take another copy of it.") from error
 
 
-def _arrange(problem: Problem, columns: Sequence[Sequence[Any]]) -> StoredEvaluations:
-    blobs, value, sd, prior, started, seconds, failures, runs = columns
+def _arrange(problem: Problem, verified: Verified) -> StoredEvaluations:
+    rows = [
+        (started, i, number, seconds, blob, value, sd, prior, failure, writer.run)
+        for i, (writer, mine) in enumerate(verified.contents)
+        for number, blob, value, sd, prior, started, seconds, failure in mine
+    ]
+    rows.sort(key=lambda row: row[:3])
+    started, _, _, seconds, blobs, value, sd, prior, failures, runs = zip(*rows, strict=True) if rows else [()] * 10
     if any(len(blob) != 8 * problem.dimension for blob in blobs):
         raise ValueError("a point has the wrong number of coordinates")
-    if not all(isinstance(run, str) for run in runs) or not all(isinstance(words, str | None) for words in failures):
-        raise TypeError("a text is none")
     return StoredEvaluations(
         points=np.frombuffer(b"".join(blobs), "<f8").astype(np.float64).reshape(-1, problem.dimension),
         log_density=_floats(value),
@@ -87,6 +89,7 @@ def _arrange(problem: Problem, columns: Sequence[Sequence[Any]]) -> StoredEvalua
         bounds=problem.bounds,
         plausible_bounds=problem.plausible_bounds,
         tag=problem.tag,
+        notes=tuple(verified.notes),
     )
 
 
@@ -105,6 +108,7 @@ def evaluations_from(
     nonfinite: door.Nonfinite | None = None,
     outside: door.Outside = "raise",
     check_sign: bool = True,
+    damaged: Damaged = "raise",
 ) -> Evaluations:
     """Read evaluations that can be fitted from the file of a recorder.
 
@@ -117,8 +121,10 @@ def evaluations_from(
             bounds that say what the bounds say, namely that the density is zero there; otherwise as in `Evaluations`.
         outside: what to do with other points outside the hard bounds, as in `Evaluations`.
         check_sign: refuse values that look like negative log densities.
+        damaged: "raise" to refuse a file in which an evaluation is not what was recorded, or "drop" to leave out such
+            evaluations with a note.
     """
-    stored = read_store(path)
+    stored = read_store(path, damaged=damaged)
     hard = stored.bounds if bounds is None else Bounds.parse(bounds, len(stored.names), stored.names)
     keep, notes = _of_runs(stored, runs)
     if not keep.any():
@@ -140,7 +146,7 @@ def evaluations_from(
         check_sign=check_sign,
         log_prior=prior,
     )
-    return made._with_notes([*notes, *noise_notes, *prior_notes, *made.notes])
+    return made._with_notes([*stored.notes, *notes, *noise_notes, *prior_notes, *made.notes])
 
 
 def _of_runs(stored: StoredEvaluations, runs: Sequence[str] | str | None) -> tuple[Bool[ndarray, " n"], list[str]]:

@@ -18,7 +18,8 @@ from vsbq.errors import EvaluationsError, count_in_words, names_in_words
 from vsbq.record.calls import Batch, Returns, read_noise, read_numbers, read_points
 from vsbq.record.file import full_path, is_there
 from vsbq.record.problem import Problem, RecorderError
-from vsbq.record.store import Row, Store, describe
+from vsbq.record.reader import describe
+from vsbq.record.store import Row, Store
 from vsbq.record.wrapper import Recorded, make_rows
 
 __all__ = ["Best", "Recorder"]
@@ -146,9 +147,10 @@ class Recorder:
         self._store.add(rows)
 
     def check_open(self) -> None:
-        """Refuse to go on after `close`."""
+        """Refuse to go on after `close`, or without the file."""
         if self._closed:
             raise RecorderError(f"The recorder of '{self._path}' is closed. Make a new one to go on with the file.")
+        self._store.check_in_place()
 
     @property
     def path(self) -> Path:
@@ -184,11 +186,8 @@ class Recorder:
     def best(self) -> Best | None:
         """The best evaluation in the file, of all runs and processes, or None if none is finite."""
         self.check_open()
-        found = self._store.ask(
-            "SELECT point, log_density FROM evaluation WHERE failure IS NULL AND abs(log_density) < 9e999"
-            " ORDER BY log_density DESC LIMIT 1"
-        )
-        return None if found is None else Best(np.frombuffer(found[0], "<f8").astype(np.float64), float(found[1]))
+        found = self._store.best()
+        return None if found is None else Best(np.frombuffer(found[0], "<f8").astype(np.float64), found[1])
 
     def __len__(self) -> int:
         """How many evaluations are in the file, of all runs and processes, failed ones included."""
@@ -224,19 +223,19 @@ class Recorder:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopened, (str(self._path), self._store.problem, self.run, self._closed)
+        return _reopened, (str(self._path), self._store.problem, self.run, self._store.origin, self._closed)
 
 
 @functools.cache
-def _shared_store(path: str, problem: Problem, run: str) -> Store:
+def _shared_store(path: str, problem: Problem, run: str, origin: str) -> Store:
     """The store of all recorders that came to this process in a pickle: one by one, with every task of a pool."""
-    return Store(Path(path), problem, run)
+    return Store(Path(path), problem, run, origin)
 
 
-def _reopened(path: str, problem: Problem, run: str, closed: bool) -> Recorder:
+def _reopened(path: str, problem: Problem, run: str, origin: str, closed: bool) -> Recorder:
     copy = object.__new__(Recorder)
     copy._path, copy._closed, copy._shared = Path(path), closed, True
-    copy._store = _shared_store(path, problem, run)
+    copy._store = _shared_store(path, problem, run, origin)
     return copy
 
 

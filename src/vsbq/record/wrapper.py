@@ -105,7 +105,8 @@ class Recorded:
         outcome = read_outcome(result, points, self._returns)
         values, answer = self._sign * outcome.values, result
         if prior is not None:
-            values = np.where(np.isneginf(prior), -np.inf, values + prior)
+            with np.errstate(invalid="ignore"):  # where one is -inf and the other inf
+                values = np.where(np.isneginf(prior), -np.inf, values + prior)
             answer = _with_value(result, outcome, self._sign * values)
         self._keeper.add(make_rows(points.rows, values, outcome.sd, prior, moment=moment))
         return answer

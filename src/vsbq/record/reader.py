@@ -1,0 +1,80 @@
+"""Opening the file of a recorder for reading: as it is at one moment, while others may go on writing."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from vsbq.errors import names_in_words
+from vsbq.record.companions import beside, left_over
+from vsbq.record.file import check_ours, in_words, is_there, open_for_reading, read_problem
+from vsbq.record.problem import Problem, RecorderError
+from vsbq.record.store import LOCK, check_log, release
+from vsbq.record.verify import Damaged, Verified, read_verified
+from vsbq.record.wal import damaged_log
+
+__all__ = ["Read", "describe", "read_all"]
+
+
+class Read(NamedTuple):
+    """What a file is about and what it holds."""
+
+    problem: Problem
+    verified: Verified
+
+
+def describe(path: Path, damaged: Damaged = "raise") -> Problem:
+    """What a file is about."""
+    with _reading(path, damaged) as connection:
+        return read_problem(connection, path)
+
+
+def read_all(path: Path, damaged: Damaged = "raise") -> Read:
+    """What a file is about, and all its evaluations that are as they were recorded."""
+    if damaged not in ("raise", "drop"):
+        raise RecorderError(f"damaged={damaged!r} is not known. Use 'raise' or 'drop'.")
+    fault = damaged_log(beside(path, "-wal"))
+    with _reading(path, damaged) as connection:
+        problem, (contents, notes) = read_problem(connection, path), read_verified(connection, path, damaged)
+    more = [f"The file is damaged, so evaluations may be missing (in its -wal {fault})."] if fault else []
+    return Read(problem, Verified(contents, more + notes))
+
+
+@contextlib.contextmanager
+def _reading(path: Path, damaged: Damaged) -> Iterator[sqlite3.Connection]:
+    with LOCK, in_words(path), contextlib.ExitStack() as stack:
+        if not is_there(path):
+            raise RecorderError(f"There is no file '{path}'. {_remedy(path)}")
+        check_ours(path)
+        if damaged == "raise":
+            check_log(path)
+        elif damaged_log(beside(path, "-wal")) is not None:
+            path = _copied(path, Path(stack.enter_context(tempfile.TemporaryDirectory())))
+        connection = stack.enter_context(contextlib.closing(open_for_reading(path)))
+        connection.text_factory = _text  # a text that is none is found by its checksum
+        yield connection
+
+
+def _remedy(path: Path) -> str:
+    found = left_over(path)
+    if not found:
+        return "Record to it first, or correct the path."
+    names = names_in_words(place.name for place in found)
+    return f"Only {names} is left of it, which may hold evaluations: bring the file back from a copy, and keep both."
+
+
+def _copied(path: Path, folder: Path) -> Path:
+    """A copy to read what a damaged log leaves: SQLite may change a log that it takes for ended."""
+    release(path)  # since Python opens and closes the file, which would drop the locks of this process
+    for suffix in ("", "-wal"):
+        shutil.copyfile(beside(path, suffix), folder / f"{path.name}{suffix}")
+    return folder / path.name
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
