@@ -305,3 +305,24 @@ def test_the_group_table_prints_and_is_json(rng):
 def test_groups_that_are_refused(call, words):
     with pytest.raises(ComparisonError, match=words):
         call()
+
+
+def test_tables_whose_labels_differ_are_refused():
+    people, models = ["anna", "ben", "carl"], ["line", "curve"]
+    logs = pandas.DataFrame(np.arange(6.0).reshape(3, 2), index=people, columns=models)
+    sds = pandas.DataFrame(np.full((3, 2), 0.1), index=people, columns=models)
+    assert compare_groups(logs, sds).participants == tuple(people)
+    with pytest.raises(ComparisonError, match="The participants of the log evidences are not those of their sds"):
+        compare_groups(logs, sds.iloc[::-1])
+    with pytest.raises(ComparisonError, match="The models of the log evidences are not those of their sds"):
+        compare_groups(logs, sds[["curve", "line"]])
+    assert compare_groups(logs, sds.iloc[::-1].to_numpy()).participants == tuple(people)
+
+
+def test_a_prior_in_a_series_goes_by_name():
+    models = {"a": 1.0, "b": 1.0}
+    found = compare(models, prior=pandas.Series({"b": 3.0, "a": 1.0}))
+    np.testing.assert_allclose(found.probability, [0.25, 0.75])
+    np.testing.assert_allclose(compare(models, prior=pandas.Series([1.0, 3.0])).probability, [0.25, 0.75])
+    with pytest.raises(ComparisonError, match="prior is for 'b' and 'c'"):
+        compare(models, prior=pandas.Series({"b": 3.0, "c": 1.0}))

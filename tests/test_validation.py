@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
+import pandas
 import pytest
 
 from vsbq import _validation as door
@@ -308,3 +311,69 @@ def test_negated_values_are_refused_unless_told_otherwise():
 )
 def test_rows_in_words(rows, words):
     assert rows_in_words(rows) == words
+
+
+# Far too many columns, and rows that are paired by position though their labels differ
+
+
+@pytest.mark.parametrize("kind", ["array", "names", "frame", "columns"])
+def test_a_million_columns_are_refused_at_once(kind):
+    n, many = 20, 1_000_000
+    points, y = np.zeros((n, many)), np.arange(float(n))
+    calls = {
+        "array": lambda: Evaluations(points, y),
+        "names": lambda: Evaluations(points, y, names=[f"p{i}" for i in range(many)]),
+        "frame": lambda: Evaluations(pandas.DataFrame(points), y),
+        "columns": lambda: Evaluations.from_dataframe(pandas.DataFrame(points), log_density=None),
+    }
+    started = time.process_time()
+    with pytest.raises(EvaluationsError, match=r"has 1000000 columns.*more than 1000 can't be fitted.*\.T if it is"):
+        calls[kind]()
+    assert time.process_time() - started < 10
+
+
+def test_as_many_columns_as_allowed_are_counted():
+    frame = pandas.DataFrame(np.random.default_rng(0).normal(size=(20, 999))).rename(columns=str)
+    frame["lp"] = -0.5 * (frame**2).sum(axis=1)
+    with pytest.raises(EvaluationsError, match="999 parameters need at least 4995"):
+        Evaluations.from_dataframe(frame, log_density="lp")
+
+
+def labelled():
+    points, y = sample()
+    frame = pandas.DataFrame(points, columns=["a", "b", "c"], index=[f"run {i}" for i in range(N)])
+    return frame, pandas.Series(y, index=frame.index)
+
+
+@pytest.mark.parametrize("role", ["log_density", "neg_log_density", "log_density_sd", "log_prior"])
+def test_rows_in_another_order_are_refused(role):
+    frame, y = labelled()
+    values = {"log_density": y} if role != "neg_log_density" else {"neg_log_density": -y}
+    values |= {} if role in values else {role: pandas.Series(np.full(N, 0.5), index=frame.index)}
+    assert len(Evaluations(frame, **values)) == N
+    shuffled = values | {role: values[role].iloc[::-1]}
+    words = rf"points and {role} have the same row labels in another order \(in 60 rows: row 0 is 'run 0' and 'run 59'"
+    with pytest.raises(EvaluationsError, match=words + rf".*Pass {role}\.loc\[points\.index\].*{role}\.to_numpy\(\)"):
+        Evaluations(frame, **shuffled)
+    by_label = shuffled | {role: shuffled[role].loc[frame.index]}
+    np.testing.assert_array_equal(Evaluations(frame, **by_label).log_density, y)
+    assert len(Evaluations(frame, **shuffled | {role: shuffled[role].to_numpy()})) == N
+
+
+def test_other_row_labels_are_refused():
+    frame, y = labelled()
+    with pytest.raises(EvaluationsError, match=r"different row labels \(in 60 rows: row 0 is .run 0. and 0,"):
+        Evaluations(frame, y.reset_index(drop=True))
+    with pytest.raises(EvaluationsError, match="log_density and log_prior have different row labels"):
+        Evaluations(frame.to_numpy(), y, log_prior=pandas.Series(np.zeros(N)))
+    with pytest.raises(EvaluationsError, match=r"59 log densities"):
+        Evaluations(frame, y.iloc[:-1])
+
+
+def test_labels_that_agree_are_fine():
+    frame, y = labelled()
+    numbers = frame.reset_index(drop=True)
+    same = y.set_axis(np.arange(N).astype(np.int32))  # of another type, with the same labels
+    assert len(Evaluations(numbers, same)) == len(Evaluations(numbers, list(y))) == N
+    pairs = pandas.MultiIndex.from_product([range(6), range(10)])
+    assert len(Evaluations(frame.set_axis(pairs), y.set_axis(pairs))) == N

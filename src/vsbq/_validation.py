@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -17,6 +18,7 @@ from vsbq.errors import EvaluationsError, count_in_words, join_words, names_in_w
 Nonfinite = Literal["raise", "drop", "floor"]
 Outside = Literal["raise", "drop"]
 DISAGREEMENT = 0.01  # nats by which noise-free evaluations of one point may differ
+MOST_COLUMNS = 1000
 BEYOND = 1e100  # larger numbers are stand-ins for infinity: their squares and differences would overflow
 
 
@@ -131,11 +133,22 @@ def read_rows(points: Any, values: Float[ndarray, " n"], sd: Any, log_prior: Any
         turned = x.shape[1] == len(values)
         remedy = "It looks transposed: pass points.T." if turned else "Pass one log density for every row of points."
         raise EvaluationsError(f"points has {x.shape[0]} rows, but there are {len(values)} log densities. {remedy}")
+    check_column_count(x.shape[1], "points")
     if x.size == 0:
         raise EvaluationsError(f"points is empty (shape {x.shape}). Pass at least 20 evaluations of some parameter.")
     n = len(values)
     noise, prior = None if sd is None else _read_sd(sd, n), None if log_prior is None else read_prior(log_prior, n)
     return Rows(x, values, noise, np.arange(n), log_prior=prior)
+
+
+def check_column_count(count: int, label: str) -> None:
+    """Refuse far more columns than a fit can have parameters, before anything is done for each of them."""
+    if count > MOST_COLUMNS:
+        raise EvaluationsError(
+            f"{label} has {count} columns, and every column would be a parameter; more than {MOST_COLUMNS} can't be "
+            "fitted. Pass one row per evaluation and one column per parameter: turn it with .T if it is transposed, "
+            "and pick the columns if only some are parameters."
+        )
 
 
 def _read_sd(sd: Any, n: int) -> Float[ndarray, " n"]:
@@ -167,7 +180,7 @@ def read_names(names: Sequence[str] | None, columns: Any, dimension: int) -> tup
         )
     if not all(isinstance(name, str) and name for name in names):
         raise EvaluationsError(f"names must be strings that are not empty, but are {names}. Pass one for each column.")
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise EvaluationsError(
             f"names holds {names_in_words(twice)} more than once. Give every parameter its own name."

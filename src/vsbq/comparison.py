@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from vsbq._typing import Float, ndarray
+from vsbq._typing import ArrayLike, Float, ndarray
 from vsbq.errors import VsbqError, names_in_words
 from vsbq.posterior import Posterior, RandomState
+from vsbq.row_labels import labels_of
 
 __all__ = [
     "CAVEAT",
@@ -119,7 +120,7 @@ class Comparison:
 def compare(
     models: Mapping[str, Any],
     *,
-    prior: Mapping[str, float] | Sequence[float] | None = None,
+    prior: Mapping[str, float] | ArrayLike | None = None,
     check_tags: bool = True,
     rng: RandomState = None,
 ) -> Comparison:
@@ -195,9 +196,12 @@ def refuse_different_tags(tags: Mapping[str, str | None]) -> None:
         )
 
 
-def _prior(prior: Mapping[str, float] | Sequence[float] | None, names: tuple[str, ...]) -> Float[ndarray, " k"]:
+def _prior(prior: Any, names: tuple[str, ...]) -> Float[ndarray, " k"]:
     if prior is None:
         return np.full(len(names), 1.0 / len(names))
+    labels = labels_of(prior)
+    if labels is not None and any(isinstance(label, str) for label in labels):  # a series by name
+        prior = dict(zip(map(str, labels), prior, strict=True))
     if isinstance(prior, Mapping) and set(prior) != set(names):
         raise ComparisonError(f"prior is for {names_in_words(prior)}, but the models are {names_in_words(names)}.")
     chances = np.array([prior[name] for name in names] if isinstance(prior, Mapping) else list(prior), dtype=np.float64)

@@ -16,6 +16,7 @@ from vsbq._typing import ArrayLike, Bool, Float, Int, ndarray
 from vsbq.bounds import Bounds, BoundsLike
 from vsbq.errors import EvaluationsError, names_in_words
 from vsbq.joining import check_same_problem, joined_prior, joined_sd, joined_tag
+from vsbq.row_labels import check_same_labels
 
 __all__ = ["Evaluations"]
 
@@ -84,6 +85,16 @@ class Evaluations:
         tag: str | None = None,
     ) -> None:
         door.refuse_result(points)
+        check_same_labels(
+            {
+                "points": points,
+                "log_density": log_density,
+                "neg_log_density": neg_log_density,
+                "log_likelihood": log_likelihood,
+                "log_prior": log_prior,
+                "log_density_sd": log_density_sd,
+            }
+        )
         values = door.read_values(log_density, neg_log_density, log_likelihood, log_prior)
         rows = door.read_rows(points, values, log_density_sd, log_prior)
         names = door.read_names(names, getattr(points, "columns", None), rows.points.shape[1])
@@ -349,9 +360,11 @@ def _parameter_columns(df: TableLike, params: Sequence[str] | None, taken: set[A
     if params is not None:
         names, left_out = [params] if isinstance(params, str) else list(params), []
     else:
+        door.check_column_count(len(df.columns), "the data frame")
         others = [name for name in df.columns if name not in taken]
-        names = [name for name in others if _column(df, name).dtype.kind in "fiu"]
-        left_out = [str(name) for name in others if name not in names]
+        numeric = [np.asarray(df[name].to_numpy()).dtype.kind in "fiu" for name in others]
+        names = [name for name, fine in zip(others, numeric, strict=True) if fine]
+        left_out = [str(name) for name, fine in zip(others, numeric, strict=True) if not fine]
     if not names:
         raise EvaluationsError("No numeric column is left for the parameters. Name the columns with params=.")
     return names, [f"Left out {names_in_words(left_out)}, which hold no numbers."] if left_out else []

@@ -11,8 +11,9 @@ from scipy.special import digamma, gammainc, gammaincinv, gammaln, logsumexp, xl
 
 from vsbq._typing import ArrayLike, Float, ndarray
 from vsbq.comparison import CAVEAT, ComparisonError, probabilities, read_value, refuse_different_tags
-from vsbq.errors import names_in_words
+from vsbq.errors import EvaluationsError, names_in_words
 from vsbq.posterior import RandomState
+from vsbq.row_labels import check_same_labels
 
 __all__ = ["GroupComparison", "compare_groups", "exceedance_probabilities"]
 
@@ -141,6 +142,7 @@ def _read_array(table: Any, sds: Any, models: Sequence[str] | None, participants
     if hasattr(table, "columns"):  # a data frame
         models = table.columns if models is None else models
         participants = getattr(table, "index", None) if participants is None else participants
+    _check_labels(table, sds)
     logs = _numbers(table, "the table of log evidences")
     if logs.ndim != 2 or logs.shape[0] < 1 or logs.shape[1] < 2:
         raise ComparisonError(
@@ -154,6 +156,18 @@ def _read_array(table: Any, sds: Any, models: Sequence[str] | None, participants
     names = _names(models, logs.shape[1], "model")
     people = _names(participants, logs.shape[0], "participant")
     return _checked(_Table(names, people, logs, spread))
+
+
+def _check_labels(table: Any, sds: Any) -> None:
+    """Refuse two data frames whose participants or models are not the same in the same order."""
+    for kind, turned in (("participants", False), ("models", True)):
+        pair = {"the table": table, "sds": sds}
+        if turned:
+            pair = {name: frame.T for name, frame in pair.items() if hasattr(frame, "columns")}
+        try:
+            check_same_labels(pair)
+        except EvaluationsError as error:
+            raise ComparisonError(f"The {kind} of the log evidences are not those of their sds: {error}") from None
 
 
 def _read_dict(table: Mapping[str, Any], check_tags: bool) -> _Table:

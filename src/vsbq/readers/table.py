@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from vsbq._typing import Float, ndarray
@@ -17,7 +18,7 @@ def check_header(names: list[str]) -> None:
         raise EvaluationsError(
             f"a column is called {odd[0]!r:.60}. Use names that can be printed, of at most {LONGEST_NAME} characters."
         )
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise EvaluationsError(f"it has more than one column {names_in_words(twice)}. Give every column its own name.")
 
