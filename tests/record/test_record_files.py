@@ -260,22 +260,3 @@ def test_network_drives_are_known_by_their_mounts(tmp_path, folder, kind):
     found = network_drive(home / folder / "fits.db", mounts)
     assert found == (f"a network drive ({kind})" if kind else None)
     assert network_drive(home / "fits.db", tmp_path / "nothing") is None
-
-
-def test_reading_where_nothing_can_be_written(path, monkeypatch):
-    with Recorder(path, names=NAMES) as rec:
-        rec.record([0.0, 0.0], 1.0)
-    real, modes = record_file.open_file, []
-
-    def open_file(path, mode):
-        modes.append(mode)
-        if mode == "ro":  # as in a folder without permission to write, which the tests may not be able to make
-            path = path.with_name("missing.db")
-        return real(path, mode)
-
-    monkeypatch.setattr(record_file, "open_file", open_file)
-    assert len(read_store(path)) == 1
-    assert modes[-2:] == ["ro", "ro&immutable=1"]
-    path.with_name("fits.db-wal").write_bytes(b"x")
-    with pytest.raises(RecorderError, match="can be written"):
-        read_store(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -79,6 +80,39 @@ def test_numbers_of_all_kinds(rec, values):
     for value in values:
         rec.maximise(lambda x, value=value: value)([0.0, 0.0])
     assert read_store(rec).log_density.tolist() == [float(np.asarray(value).reshape(())) for value in values]
+
+
+@pytest.mark.parametrize(
+    "huge", [10**400, 10**5000, Fraction(10**400, 3), Decimal("1e400"), np.longdouble("1e400"), [10**400]], ids=type
+)
+def test_numbers_beyond_float64_are_infinite(rec, huge):
+    assert rec.minimise(lambda x: huge)([0.0, 0.0]) is huge
+    assert last(rec)[1] == -np.inf
+    rec.maximise(lambda x: huge)([0.0, 0.0])
+    assert last(rec)[1] == np.inf
+    rec.minimise(lambda x: 1.0, log_prior=lambda x: np.negative(huge))([0.0, 0.0])
+    assert last(rec)[1:] == (-np.inf, None, -np.inf)
+    rec.maximise(lambda x: np.inf, log_prior=lambda x: -np.inf)([0.0, 0.0])
+    assert last(rec)[1] == -np.inf
+    rec.minimise(lambda x: (1.0, huge), returns="value_and_sd")([0.0, 0.0])
+    assert read_store(rec).failures[-1] == "the sd of the noise is inf"
+
+
+@pytest.mark.parametrize("value", [True, np.True_, "1.5", ["1.5"], np.array(["1.5"], dtype=object), b"1", 1j, object()])
+def test_what_is_no_number_is_refused(rec, value):
+    with pytest.raises(RecorderError, match="can't be read as real numbers"):
+        rec.minimise(lambda x: value)([0.0, 0.0])
+    assert len(rec) == 0
+
+
+@pytest.mark.parametrize("huge", [10**400, 10**5000, Fraction(10**400), np.longdouble("1e400")], ids=type)
+def test_points_beyond_float64_are_refused_before_the_call(rec, huge):
+    calls = []
+    f = rec.minimise(lambda *x, **named: calls.append(x) or 1.0)
+    for args, named in (([[huge, 1.0]], {}), ([huge, 1.0], {}), ([], {"a": huge, "b": 1.0})):
+        with pytest.raises(RecorderError, match=r"can't be read as a point \(.*(too large|overflow)"):
+            f(*args, **named)
+    assert calls == []
 
 
 def test_nan_is_kept_and_is_no_failure(rec):

@@ -8,7 +8,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from vsbq.errors import names_in_words
 from vsbq.record.companions import beside, left_over
@@ -36,8 +36,6 @@ def describe(path: Path, damaged: Damaged = "raise") -> Problem:
 
 def read_all(path: Path, damaged: Damaged = "raise") -> Read:
     """What a file is about, and all its evaluations that are as they were recorded."""
-    if damaged not in ("raise", "drop"):
-        raise RecorderError(f"damaged={damaged!r} is not known. Use 'raise' or 'drop'.")
     fault = damaged_log(beside(path, "-wal"))
     with _reading(path, damaged) as connection:
         problem, (contents, notes) = read_problem(connection, path), read_verified(connection, path, damaged)
@@ -51,6 +49,7 @@ def _reading(path: Path, damaged: Damaged) -> Iterator[sqlite3.Connection]:
         if not is_there(path):
             raise RecorderError(f"There is no file '{path}'. {_remedy(path)}")
         check_ours(path)
+        check_policy(damaged)
         if damaged == "raise":
             check_log(path)
         elif damaged_log(beside(path, "-wal")) is not None:
@@ -58,6 +57,12 @@ def _reading(path: Path, damaged: Damaged) -> Iterator[sqlite3.Connection]:
         connection = stack.enter_context(contextlib.closing(open_for_reading(path)))
         connection.text_factory = _text  # a text that is none is found by its checksum
         yield connection
+
+
+def check_policy(damaged: Any) -> None:
+    """Refuse a policy that is not known."""
+    if damaged not in get_args(Damaged):
+        raise RecorderError(f"damaged={damaged!r} is not known. Use one of {names_in_words(get_args(Damaged))}.")
 
 
 def _remedy(path: Path) -> str:

@@ -143,14 +143,17 @@ class Recorder:
 
     def add(self, rows: Sequence[Row]) -> None:
         """Add rows of the file as they are; `record` is the friendlier way."""
-        self.check_open()
+        self._check_not_closed()
         self._store.add(rows)
 
     def check_open(self) -> None:
         """Refuse to go on after `close`, or without the file."""
+        self._check_not_closed()
+        self._store.check_in_place()
+
+    def _check_not_closed(self) -> None:
         if self._closed:
             raise RecorderError(f"The recorder of '{self._path}' is closed. Make a new one to go on with the file.")
-        self._store.check_in_place()
 
     @property
     def path(self) -> Path:

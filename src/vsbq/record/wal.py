@@ -24,7 +24,7 @@ __all__ = ["damaged_log"]
 MAGIC = 0x377F0682  # plus 1 where the checksums are big-endian
 HEADER, FRAME = 32, 24
 ALL = 0xFFFFFFFF
-LOOKS, PAUSE = 3, 0.02  # a log that is being written is looked at again
+LOOKS, PAUSE = 3, 0.01  # a log that is being written is looked at again
 BLOCK = 256  # frames whose checksums are computed at once
 
 Sum = tuple[int, int]
