@@ -30,6 +30,16 @@ def test_evaluations(path):
     assert other.plausible_bounds.pair(0) == (-3.0, 3.0)
 
 
+def test_the_tag_reaches_the_evaluations(rec, path):
+    fill(rec)
+    assert evaluations_from(rec).tag == "v1"
+    assert Evaluations.from_file(path).tag == "v1"
+    assert evaluations_from(rec, tag="other words").tag == "other words"
+    with Recorder(path.with_name("none.db"), names=NAMES) as untagged:
+        fill(untagged)
+    assert evaluations_from(untagged).tag is None
+
+
 def test_failed_evaluations_are_left_out_with_a_note(rec):
     fill(rec)
     rec.record([0.1, 0.1], np.nan)

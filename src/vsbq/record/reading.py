@@ -109,6 +109,7 @@ def evaluations_from(
     outside: door.Outside = "raise",
     check_sign: bool = True,
     damaged: Damaged = "raise",
+    tag: str | None = None,
 ) -> Evaluations:
     """Read evaluations that can be fitted from the file of a recorder.
 
@@ -123,6 +124,7 @@ def evaluations_from(
         check_sign: refuse values that look like negative log densities.
         damaged: "raise" to refuse a file in which an evaluation is not what was recorded, or "drop" to leave out such
             evaluations with a note.
+        tag: another tag than that in the file.
     """
     stored = read_store(path, damaged=damaged)
     hard = stored.bounds if bounds is None else Bounds.parse(bounds, len(stored.names), stored.names)
@@ -145,6 +147,7 @@ def evaluations_from(
         outside=outside,
         check_sign=check_sign,
         log_prior=prior,
+        tag=stored.tag if tag is None else tag,
     )
     return made._with_notes([*stored.notes, *notes, *noise_notes, *prior_notes, *made.notes])
 
