@@ -221,16 +221,16 @@ def test_a_file_that_vanishes_is_noticed_and_its_evaluations_are_saved(path, cha
         rec = Recorder(path, names=NAMES, bounds=BOX, tag="v1")
     x = fill(rec, n=30)
     f = rec.minimise(lambda point: change(path) or cost(point))  # while the objective runs
-    with pytest.raises(RecorderError, match=r"(deleted or moved|replaced by).*Of its evaluations 31 are saved"):
+    with pytest.raises(RecorderError, match=r"(deleted or moved|replaced by).*31 evaluations are saved"):
         f([3.0, 4.0])
     stored = read_store(rescued(path))
     np.testing.assert_array_equal(stored.points, [*x, [3.0, 4.0]])
     np.testing.assert_array_equal(stored.log_density, [*-cost_of_rows(x), -12.5])
     calls = []
-    with pytest.raises(RecorderError, match="31 are saved"):  # the next one is not even begun
+    with pytest.raises(RecorderError, match="31 evaluations are saved"):  # the next one is not even begun
         rec.minimise(lambda point: calls.append(1) or 1.0)([0.0, 0.0])
     assert calls == []
-    with pytest.raises(RecorderError, match="32 are saved"):  # but what is recorded by hand is kept
+    with pytest.raises(RecorderError, match="32 evaluations are saved"):  # but what is recorded by hand is kept
         rec.record([1.0, 1.0], -1.0)
     rec.close()
     assert read_store(rescued(path)).log_density[-1] == -1.0
@@ -270,7 +270,7 @@ def test_closing_a_recorder_whose_file_was_deleted_saves_it_too(path):
     rec = Recorder(path, names=NAMES)
     fill(rec, n=30)
     path.unlink()
-    with pytest.raises(RecorderError, match="30 are saved"):
+    with pytest.raises(RecorderError, match="30 evaluations are saved"):
         rec.close()
     assert len(read_store(rescued(path))) == 30
 
@@ -306,7 +306,7 @@ def test_a_folder_that_vanishes(tmp_path, monkeypatch):
     rec = Recorder(folder / "fits.db", names=NAMES)
     fill(rec, n=30)
     shutil.rmtree(folder)
-    with pytest.raises(RecorderError, match="31 are saved"):
+    with pytest.raises(RecorderError, match="31 evaluations are saved"):
         rec.record([1.0, 1.0], -1.0)
     rec.close()
     assert len(read_store(rescued(spare / "fits.db"))) == 31
@@ -324,7 +324,9 @@ def test_a_drive_that_can_not_be_reached(path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "stat", stat)
-        with pytest.raises(RecorderError, match=r"can't be reached any more \(Stale file handle\).*30 are saved"):
+        with pytest.raises(
+            RecorderError, match=r"can't be reached any more \(Stale file handle\).*30 evaluations are saved"
+        ):
             rec.minimise(cost)([1.0, 1.0])
     rec.close()
     assert len(read_store(path)) == 30
@@ -353,7 +355,7 @@ def test_a_recorder_in_a_pickle_does_not_begin_a_new_file(path, change):
     before = path.exists() and path.read_bytes()
     copy = pickle.loads(raw)
     copy._closed = False
-    with pytest.raises(RecorderError, match=r"(deleted or moved|replaced by another file).*1 are saved"):
+    with pytest.raises(RecorderError, match=r"(deleted or moved|replaced by another file).*1 evaluation is saved"):
         copy.record([2.0, 2.0], 2.0)
     assert (path.exists() and path.read_bytes()) == before
     assert read_store(rescued(path)).log_density.tolist() == [2.0]

@@ -322,7 +322,7 @@ REMEDIES = (
 
 
 class in_words(contextlib.AbstractContextManager[None]):
-    """SQLite's errors become a `RecorderError` that names the file and the remedy."""
+    """Errors of SQLite and of the system become a `RecorderError` that names the file and the remedy."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -330,6 +330,9 @@ class in_words(contextlib.AbstractContextManager[None]):
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, UnicodeError):
             raise RecorderError(f"'{self.path}' can't take or give a text that is not Unicode: {error}.") from error
+        if isinstance(error, OSError):
+            said = error.strerror or str(error)
+            raise RecorderError(f"'{self.path}' can't be used: {said}. Check the path and the permissions.") from error
         if isinstance(error, sqlite3.Error):
             name = getattr(error, "sqlite_errorname", "")
             words = [remedy for code, remedy in REMEDIES if name.startswith(code)]

@@ -30,33 +30,34 @@ class Read(NamedTuple):
 
 def describe(path: Path, damaged: Damaged = "raise") -> Problem:
     """What a file is about."""
-    with _reading(path, damaged) as connection:
+    with _reading(path, damaged) as (connection, _):
         return read_problem(connection, path)
 
 
 def read_all(path: Path, damaged: Damaged = "raise") -> Read:
     """What a file is about, and all its evaluations that are as they were recorded."""
-    fault = damaged_log(beside(path, "-wal"))
-    with _reading(path, damaged) as connection:
-        problem, (contents, notes) = read_problem(connection, path), read_verified(connection, path, damaged)
-    more = [f"The file is damaged, so evaluations may be missing (in its -wal {fault})."] if fault else []
-    return Read(problem, Verified(contents, more + notes))
+    with _reading(path, damaged) as (connection, notes):
+        problem, (contents, more) = read_problem(connection, path), read_verified(connection, path, damaged)
+    return Read(problem, Verified(contents, notes + more))
 
 
 @contextlib.contextmanager
-def _reading(path: Path, damaged: Damaged) -> Iterator[sqlite3.Connection]:
+def _reading(path: Path, damaged: Damaged) -> Iterator[tuple[sqlite3.Connection, list[str]]]:
+    """A connection that can't write, and notes on what it does not see."""
     with LOCK, in_words(path), contextlib.ExitStack() as stack:
         if not is_there(path):
             raise RecorderError(f"There is no file '{path}'. {_remedy(path)}")
         check_ours(path)
         check_policy(damaged)
-        if damaged == "raise":
-            check_log(path)
-        elif damaged_log(beside(path, "-wal")) is not None:
+        notes, fault = [], damaged_log(beside(path, "-wal"))
+        if fault is not None:
+            if damaged == "raise":
+                check_log(path)
+            notes = [f"The file is damaged, so evaluations may be missing (in its -wal {fault})."]
             path = _copied(path, Path(stack.enter_context(tempfile.TemporaryDirectory())))
         connection = stack.enter_context(contextlib.closing(open_for_reading(path)))
         connection.text_factory = _text  # a text that is none is found by its checksum
-        yield connection
+        yield connection, notes
 
 
 def check_policy(damaged: Any) -> None:

@@ -45,7 +45,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from vsbq.errors import VsbqWarning
+from vsbq.errors import VsbqWarning, count_in_words
 from vsbq.record.checksum import checksum_of_row, owner_of_rows
 from vsbq.record.companions import beside
 from vsbq.record.file import (
@@ -289,11 +289,13 @@ class Store:
             said = f"'{self.path}' {why} while it was recorded to; this recorder does not go on."
             try:
                 count = _saved(self._rescue, rows)
-            except (RecorderError, OSError) as error:
+            except RecorderError as error:
                 return RecorderError(f"{said} The evaluations at hand could not be saved elsewhere: {error}")
-            where = f"{count} are saved in '{self._rescue.path}'" if count else "None could be saved"
+            if count == 0:
+                return RecorderError(f"{said} There was nothing left to save. Make a new recorder to go on.")
+            saved = f"{count_in_words(count, 'evaluation')} {'is' if count == 1 else 'are'} saved"
             return RecorderError(
-                f"{said} Of its evaluations {where}. Go on with a new recorder, and join the files with "
+                f"{said} {saved} in '{self._rescue.path}'. Make a new recorder to go on, and join the files with "
                 "vsbq.record.merge."
             )
 
