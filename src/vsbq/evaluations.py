@@ -180,14 +180,18 @@ class Evaluations:
         log_density_sd: str | float | int | None = None,
         params: Sequence[str] | None = None,
         encoding: str | None = None,
+        decimal: str | None = None,
+        thousands: str | None = None,
         **options: Any,
     ) -> Evaluations:
         """Read a CSV, TSV, Parquet or npz file, or a recorder's: `Evaluations.from_file("fits.csv", bounds=...)`.
 
         Columns called `log_density`, `neg_log_density`, `log_likelihood`, `log_prior` or `log_density_sd` (and the
-        like) are found by name; all other numeric columns are parameters. Name them where that is not so.
+        like) are found by name; all other numeric columns are parameters. Name them where that is not so. `encoding`,
+        `decimal` and `thousands` say how a text is written: thousands="." and decimal="," for 1.234,5.
         """
         from vsbq.readers.columns import Roles
+        from vsbq.readers.number_format import TextFormat
         from vsbq.readers.tables import read_file
 
         roles = Roles(
@@ -197,7 +201,7 @@ class Evaluations:
             log_prior=log_prior,
             log_density_sd=log_density_sd,
         )
-        return read_file(path, roles, params, encoding, options)
+        return read_file(path, roles, params, TextFormat(encoding, decimal, thousands), options)
 
     @classmethod
     def from_optuna(cls, study: Any, study_name: str | None = None, **options: Any) -> Evaluations:

@@ -123,4 +123,5 @@ def write_table(path: Path, names: Sequence[str], rows: Float[ndarray, "n d"], *
         path.write_bytes(table_text(names, rows).encode("utf-8", "backslashreplace"))
         return
     pyarrow = need_parquet()
-    pyarrow.parquet.write_table(pyarrow.table(dict(zip(names, rows.T.copy(), strict=True))), path)
+    table = pyarrow.table(dict(zip(names, rows.T.copy(), strict=True)))
+    pyarrow.parquet.write_table(table, path, write_page_checksum=True)

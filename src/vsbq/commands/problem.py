@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, get_args
 from vsbq._validation import Nonfinite, Outside
 from vsbq.commands.wording import UsageError, nearest
 from vsbq.errors import join_words
+from vsbq.readers.number_format import THOUSANDS, TextFormat
 
 __all__ = ["COLUMNS", "NUMBERS_TOO", "POLICIES", "Pair", "Problem", "add_problem_options"]
 
@@ -36,6 +37,8 @@ class Problem:
     outside: str | None = None
     check_sign: bool | None = None
     encoding: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
     title: str | None = None
     tag: str | None = None
 
@@ -59,8 +62,15 @@ class Problem:
             outside=options.outside or base.outside,
             check_sign=base.check_sign if options.check_sign is None else options.check_sign,
             encoding=options.encoding or base.encoding,
+            decimal=options.decimal or base.decimal,
+            thousands=options.thousands or base.thousands,
             tag=options.tag or base.tag,
         )
+
+    @property
+    def text(self) -> TextFormat:
+        """How text files are written."""
+        return TextFormat(self.encoding, self.decimal, self.thousands)
 
     def evaluation_options(self) -> dict[str, Any]:
         """The arguments of `Evaluations` that are told."""
@@ -134,6 +144,8 @@ def _add_policies(parser: ArgumentParser) -> None:
         "--no-check-sign", dest="check_sign", action="store_false", default=None, help="the sign is right"
     )
     group.add_argument("--encoding", metavar="NAME", help="of text files, such as cp1252 (default: utf-8)")
+    group.add_argument("--decimal", choices=(".", ","), help="decimal sign of text files (default: found out)")
+    group.add_argument("--thousands", choices=tuple(THOUSANDS), help="what separates thousands (default: nothing)")
 
 
 class _Told(NamedTuple):

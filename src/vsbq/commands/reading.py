@@ -82,7 +82,7 @@ def _read(path: Path, problem: Problem) -> _Part | Evaluations:
             head = stream.read(100)
             if not head.startswith(b"SQLite format 3\0"):
                 stream.seek(0)
-                return _Part(path, tables.read_safely(lambda: tables.read_table(stream, path, problem.encoding)))
+                return _Part(path, tables.read_safely(lambda: tables.read_table(stream, path, problem.text)))
         if problem.columns or problem.neg:
             raise EvaluationsError(
                 "it is a recorder's file, which knows its own columns. Leave out --column, --neg, --sd."

@@ -19,7 +19,7 @@ LARGEST = 2**20  # bytes
 
 SECTIONS = ["title", "tag", "parameters", "columns", "input"]
 PARAMETER = ["bounds", "plausible"]
-INPUT = ["nonfinite", "outside", "check_sign", "encoding"]
+INPUT = ["nonfinite", "outside", "check_sign", "encoding", "decimal", "thousands"]
 
 
 def read_problem_file(path: Path) -> Problem:
@@ -109,6 +109,8 @@ def _input(told: Mapping[str, Any]) -> dict[str, Any]:
         **{key: told[key] for key in POLICIES if key in told},
         "check_sign": _of_kind(told, "check_sign", bool, "true or false"),
         "encoding": _of_kind(told, "encoding", str, "the name of an encoding, such as 'utf-8'"),
+        "decimal": _of_kind(told, "decimal", str, "'.' or ','"),
+        "thousands": _of_kind(told, "thousands", str, "the sign between thousands, such as '.'"),
     }
 
 

@@ -18,6 +18,7 @@ OPTIONS = (
     (r"check_sign=False", "--no-check-sign"),
     (r"check_tags=False", "--no-check-tags"),
     (r"use with_tag\b", "use --tag"),
+    (r"\b(decimal|thousands)=('.'|\"'\")", r"--\1 \2"),
     (r"overwrite=True", "--overwrite"),
     (r"pass encoding=, such as 'cp1252'", "pass --encoding, such as --encoding cp1252"),
     (r"\bparams=", "--params"),

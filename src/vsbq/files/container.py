@@ -94,6 +94,8 @@ def _read_npy(archive: zipfile.ZipFile, name: str, shape: tuple[int, ...] | None
         member = archive.getinfo(f"{name}.npy")
     except KeyError:
         raise Broken(f"it holds no array '{name}'. vsbq.load reads what post.save wrote.") from None
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise Broken(f"'{name}' is compressed in a way that vsbq does not use. Don't trust it.")
     if member.file_size > limit:
         raise Broken(f"'{name}' claims {member.file_size} bytes, more than it can need. Don't trust it.")
     data = io.BytesIO(archive.read(member))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from vsbq.errors import EvaluationsError, names_in_words
+from vsbq.readers.number_format import hint
 from vsbq.readers.table import Table
 
 LIKELIHOOD = {"loglikelihood", "loglike", "loglik", "lnlike", "lnlikelihood", "logl", "lnl", "llh"}
@@ -128,6 +129,7 @@ def find_parameters(table: Table, roles: Roles, params: list[str] | None) -> tup
     special = set().union(*KNOWN.values()) - {_plain(name) for name in roles.named()}
     others = [name for name in table.columns if name not in roles.named()]
     text = [name for name in others if table[name].is_text or not table[name].filled]
+    _refuse_thousands(table, text)
     other_values = [name for name in others if _plain(name) in special and name not in text]
     counters = [name for name in others if _plain(name) in COUNTERS and _is_whole(table, name) and name not in text]
     left = [name for name in others if name not in (*text, *other_values, *counters)]
@@ -142,6 +144,14 @@ def find_parameters(table: Table, roles: Roles, params: list[str] | None) -> tup
     words = {"hold no numbers": text, "hold other values": other_values, "count rows or runs": counters}
     notes = [f"Left out {names_in_words(names)}, which {why}." for why, names in words.items() if names]
     return left, notes
+
+
+def _refuse_thousands(table: Table, text: list[str]) -> None:
+    """Columns of numbers with thousands apart are no text, and are not left out as such."""
+    for name in text:
+        trouble = table[name].trouble
+        if trouble is not None and hint(trouble.cell):
+            table.check_numbers([name])
 
 
 def find_likelihood(table: Table) -> str | None:

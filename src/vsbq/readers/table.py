@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 from vsbq._typing import Float, ndarray
 from vsbq.errors import EvaluationsError, names_in_words
+from vsbq.readers.limits import check_columns
+from vsbq.readers.number_format import hint
 
 LONGEST_NAME = 200
 
 
 def check_header(names: list[str]) -> None:
-    """Refuse names that can't be told apart or can't be printed."""
+    """Refuse too many names, and those that can't be told apart or can't be printed."""
+    check_columns(len(names))
     odd = [name for name in names if not name.isprintable() or len(name) > LONGEST_NAME]
     if odd:
         raise EvaluationsError(
@@ -73,7 +76,7 @@ class Table:
                 more = f" (and {trouble.count - 1} more such cells)" if trouble.count > 1 else ""
                 raise EvaluationsError(
                     f"line {trouble.line} has {trouble.cell!r:.60} in column '{name}', which is no number{more}. "
-                    "Correct it, leave the cell empty, or name other columns."
+                    f"Correct it, leave the cell empty, or name other columns.{hint(trouble.cell)}"
                 )
 
     def check_names(self, names: list[str]) -> None:

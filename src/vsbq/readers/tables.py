@@ -17,8 +17,10 @@ import numpy as np
 
 from vsbq.errors import EvaluationsError, VsbqError
 from vsbq.evaluations import Evaluations
-from vsbq.readers.binary_tables import most_bytes, read_npz, read_parquet
+from vsbq.readers.binary_tables import read_npz, read_parquet
 from vsbq.readers.columns import Roles, find_likelihood, find_parameters, find_roles
+from vsbq.readers.limits import most_bytes
+from vsbq.readers.number_format import TextFormat
 from vsbq.readers.table import Table
 from vsbq.readers.text_table import read_text_table
 
@@ -43,7 +45,7 @@ def read_file(
     path: str | os.PathLike[str],
     roles: Roles,
     params: Sequence[str] | None,
-    encoding: str | None,
+    text: TextFormat,
     options: Mapping[str, Any],
 ) -> Evaluations:
     """The evaluations in a CSV, TSV, Parquet or npz file, or in the database of a recorder."""
@@ -54,7 +56,7 @@ def read_file(
             return Evaluations.from_recorder(path, **options)
         with open_table(path) as stream:
             database = _head(stream).startswith(b"SQLite format 3\0")
-            table = None if database else read_safely(lambda: read_table(stream, Path(path), encoding))
+            table = None if database else read_safely(lambda: read_table(stream, Path(path), text))
         if table is None:
             read_safely(lambda: _check_database(path))
             return Evaluations.from_recorder(path, **options)
@@ -115,7 +117,8 @@ def _head(stream: BufferedIOBase) -> bytes:
     return start
 
 
-def read_table(stream: BufferedReader, path: Path, encoding: str | None) -> Table:
+def read_table(stream: BufferedReader, path: Path, text: TextFormat) -> Table:
+    """A table of any kind; the first bytes tell which."""
     size, head, suffix = os.fstat(stream.fileno()).st_size, _head(stream), path.suffix.lower()
     if not head:
         raise EvaluationsError("it is empty. Write the table again.")
@@ -128,7 +131,7 @@ def read_table(stream: BufferedReader, path: Path, encoding: str | None) -> Tabl
         with gzip.GzipFile(fileobj=stream) as packed:
             try:
                 suffix, most = Path(path.stem).suffix.lower(), most_bytes(size)
-                return read_text_table(packed, suffix, encoding, most)
+                return read_text_table(packed, suffix, text, most)
             except (EOFError, zlib.error, gzip.BadGzipFile) as error:
                 raise EvaluationsError(f"its compression is damaged ({error}). Take another copy.") from error
     for start, remedy in REFUSED:
@@ -136,7 +139,7 @@ def read_table(stream: BufferedReader, path: Path, encoding: str | None) -> Tabl
             raise EvaluationsError(remedy)
     if suffix in {".npz", ".parquet", ".db", ".sqlite"}:
         raise EvaluationsError(f"it does not start like a {suffix} file. Take another copy, or write it again.")
-    return read_text_table(stream, suffix, encoding, most)
+    return read_text_table(stream, suffix, text, most)
 
 
 def _check_database(path: str | os.PathLike[str]) -> None:

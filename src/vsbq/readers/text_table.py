@@ -10,7 +10,6 @@ import codecs
 import csv
 import gzip
 import io
-import re
 from array import array
 from collections.abc import Iterator
 from itertools import chain, islice
@@ -18,9 +17,10 @@ from itertools import chain, islice
 import numpy as np
 
 from vsbq.errors import EvaluationsError, join_words
+from vsbq.readers import limits
+from vsbq.readers.number_format import Marks, Spelling, TextFormat
 from vsbq.readers.table import Column, Table, Trouble, check_header
 
-LINE_LIMIT = 2**24  # characters; longer lines are no table
 SEPARATORS = (",", ";", "\t", "|")
 BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -29,28 +29,28 @@ BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
 
 Line = tuple[int, str]
 Row = tuple[int, list[str]]
 
 
 def read_text_table(
-    stream: io.BufferedReader | gzip.GzipFile, suffix: str, encoding: str | None, most_characters: float
+    stream: io.BufferedReader | gzip.GzipFile, suffix: str, told: TextFormat, most_characters: float
 ) -> Table:
     """A table from the bytes of a text file."""
     start = stream.read(4)
     stream.seek(0)
-    found = encoding or next((name for bom, name in BOMS if start.startswith(bom)), "utf-8")
+    spelling = told.spelling()
+    found = told.encoding or next((name for bom, name in BOMS if start.startswith(bom)), "utf-8")
     try:
         with io.TextIOWrapper(stream, encoding=found) as text:
-            return _read(_lines(text, most_characters), suffix)
+            return _read(_lines(text, most_characters), suffix, spelling)
     except UnicodeError as error:
         raise EvaluationsError(
             f"it is not text in {found} ({error!s:.200}). Save it as UTF-8, or pass encoding=, such as 'cp1252'."
         ) from error
     except LookupError as error:
-        raise EvaluationsError(f"the encoding {encoding!r} can't be used ({error}). Pass 'utf-8'.") from error
+        raise EvaluationsError(f"the encoding {told.encoding!r} can't be used ({error}). Pass 'utf-8'.") from error
     except csv.Error as error:
         raise EvaluationsError(f"it can't be read as a table ({error}). Check its quotes and separators.") from error
 
@@ -58,10 +58,18 @@ def read_text_table(
 def _lines(text: io.TextIOWrapper, most_characters: float) -> Iterator[Line]:
     """Numbered lines; a line of absurd length, a NUL, or far more text than the file can honestly hold end it all."""
     number, total = 0, 0
-    while line := text.readline(LINE_LIMIT):
+    while line := text.readline(limits.LONGEST_LINE):
         number, total = number + 1, total + len(line)
-        if len(line) >= LINE_LIMIT or total > most_characters:
-            raise EvaluationsError(f"it holds far too much text by line {number}. It is no table.")
+        if len(line) >= limits.LONGEST_LINE:
+            raise EvaluationsError(
+                f"line {number} has more than {limits.LONGEST_LINE - 1} characters. A table has one line per "
+                "evaluation and one column per parameter: transpose it if it is the other way round."
+            )
+        if total > most_characters:
+            raise EvaluationsError(
+                f"it holds more than {most_characters} characters by line {number}, far more than its compressed size "
+                "allows. Don't trust it; decompress it first if it is yours."
+            )
         if "\0" in line:
             raise EvaluationsError(
                 f"line {number} holds NUL bytes, so it is no text (or UTF-16 without its mark). Save it as UTF-8."
@@ -69,7 +77,7 @@ def _lines(text: io.TextIOWrapper, most_characters: float) -> Iterator[Line]:
         yield number, line
 
 
-def _read(lines: Iterator[Line], suffix: str) -> Table:
+def _read(lines: Iterator[Line], suffix: str, spelling: Spelling | None) -> Table:
     comment, first = _start(lines)
     sample = [first, *islice(lines, 20)]
     separator = "\t" if suffix == ".tsv" else _separator([line for _, line in sample if not _skipped(line)])
@@ -81,7 +89,7 @@ def _read(lines: Iterator[Line], suffix: str) -> Table:
             body, header = chain([(number, header)], body), names
     names = [name.strip() for name in header]
     _check_header(names)
-    return _Reading(names, commas=separator != ",").table(body)
+    return _Reading(names, separator, spelling).table(body)
 
 
 def _start(lines: Iterator[Line]) -> tuple[str | None, Line]:
@@ -156,14 +164,14 @@ def _check_header(names: list[str]) -> None:
 class _Reading:
     """A table while it is read: all numbers in one array, and what was odd about each column."""
 
-    def __init__(self, names: list[str], *, commas: bool) -> None:
-        self.names, self.commas = names, commas  # commas: whether a comma in a cell may be a decimal one
+    def __init__(self, names: list[str], separator: str | None, spelling: Spelling | None) -> None:
+        self.names, self.spelling, self.marks = names, spelling, Marks(separator)
+        self.points_are_plain = spelling is None or spelling.decimal == "."
         self.numbers = array("d")
         self.rows = self.plain = 0  # how many there are, and how many of them are numbers throughout
         self.filled = [0] * len(names)  # cells of the other rows that are not empty
         self.bad = [0] * len(names)
         self.first_bad = [(0, "")] * len(names)
-        self.comma = self.point = 0  # first line with a decimal comma, and with a decimal point
 
     def table(self, rows: Iterator[Row]) -> Table:
         """Read all rows."""
@@ -183,10 +191,10 @@ class _Reading:
     def add(self, line: int, row: list[str]) -> None:
         """Read one row: at once if it is plain, else cell by cell."""
         together = "".join(row)
-        if self.commas and not self.point and "." in together:
-            self.point = line if any(map(_is_number, row)) else 0
+        if self.spelling is None and "." in together:
+            self.marks.see_points(row, line)
         try:
-            if "_" in together or not together.isascii():
+            if "_" in together or not together.isascii() or not (self.points_are_plain or "." not in together):
                 raise ValueError
             self.numbers.extend(map(float, row))
             self.plain += 1
@@ -194,19 +202,19 @@ class _Reading:
             del self.numbers[self.rows * len(row) :]
             self.numbers.extend([self.cell(i, cell.strip(), line) for i, cell in enumerate(row)])
         self.rows += 1
+        if len(self.numbers) > limits.MOST_NUMBERS:
+            limits.check_numbers(self.rows, len(self.names))
 
     def cell(self, i: int, cell: str, line: int) -> float:
         """Read one cell; NaN where it is empty or holds no number."""
         if not cell:
             return float("nan")
         self.filled[i] += 1
-        if self.commas and "," in cell and DECIMAL_COMMA.fullmatch(cell):
-            self.comma = self.comma or line
-            cell = cell.replace(",", ".")
+        number = self.marks.comma(i, cell, line) if self.spelling is None else self.spelling.plain(cell)
         try:
-            if "_" in cell or not cell.isascii():
+            if "_" in number or not number.isascii():
                 raise ValueError
-            return float(cell)
+            return float(number)
         except ValueError:
             self.first_bad[i] = self.first_bad[i] if self.bad[i] else (line, cell)
             self.bad[i] += 1
@@ -225,9 +233,6 @@ class _Reading:
                 f"it has {len(self.names)} columns, but {join_words(ragged[:5])}{' and so on' * (len(ragged) > 5)}. "
                 "Correct these lines; if the last one is cut short, the file is not complete."
             )
-        if self.comma and self.point:
-            raise EvaluationsError(
-                f"line {self.comma} has a decimal comma and line {self.point} a decimal point. Use points everywhere."
-            )
+        self.marks.check(self.names)
         if not len(self.numbers):
             raise EvaluationsError("it has names of columns but no rows. Write the table again.")

@@ -143,7 +143,7 @@ def column(values: Any, label: str) -> Float[ndarray, " n"]:
     """One float for each evaluation, whatever kind of number the library holds."""
     try:
         return np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise EvaluationsError(f"{label} holds something that is not a number ({error}). Leave it out.") from error
 
 
