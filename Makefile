@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+LOWEST := .venv-lowest
 
 # Test workers, each with one BLAS thread: many small matrices, so threads of one worker only get in the way of another.
 WORKERS ?= auto
@@ -14,7 +15,7 @@ PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(
 
 .PHONY: help
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: $(VENV)/.demo  ## fit a posterior to an optimiser's evaluations of Two Moons; results in demo/
@@ -27,6 +28,13 @@ test: $(VENV)/.dev  ## the fast tests
 .PHONY: test-slow
 test-slow: $(VENV)/.dev  ## the statistical tests, over several seeds
 	$(PYTEST) -m slow
+
+# The files that need more than the library, its extras and pytest are left out.
+ELSEWHERE := $(wildcard tests/test_bench_*.py) tests/test_docs.py tests/test_recipes.py tests/test_report_browser.py
+
+.PHONY: test-lowest
+test-lowest: $(LOWEST)/.made  ## the fast tests with the oldest versions that pyproject.toml allows, in .venv-lowest
+	$(subst $(BIN),$(LOWEST)/bin,$(PYTEST)) -m "not slow" $(addprefix --ignore=,$(ELSEWHERE))
 
 .PHONY: lint
 lint: $(VENV)/.dev  ## style and format of the sources
@@ -51,7 +59,7 @@ bench: $(VENV)/.bench  ## a small version of the experiments; results in bench-r
 
 .PHONY: clean
 clean:  ## remove the environment, the caches and what the demo wrote
-	rm -rf $(VENV) demo bench-results build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(LOWEST) demo bench-results build dist .pytest_cache .mypy_cache .ruff_cache
 	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Set-up runs once, and again when pyproject.toml changes.
@@ -72,4 +80,15 @@ $(VENV)/.bench: pyproject.toml $(VENV)/.created
 
 $(VENV)/.dev: pyproject.toml $(VENV)/.created
 	$(BIN)/python -m pip install -q -e ".[plot,bench,optuna,parquet,samplers,arviz,getdist]" --group dev
+	@touch $@
+
+# What the tests use. A later pyparsing warns of how old versions of matplotlib call it, and warnings are errors here.
+TOOLS := pytest pytest-xdist jaxtyping beartype pandas "arviz-stats[xarray]" "pyparsing<3.3"
+
+$(LOWEST)/.made: pyproject.toml .ci/lowest.py
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/python -m pip install -q --upgrade "pip>=25.1"
+	$(LOWEST)/bin/python .ci/lowest.py > $(LOWEST)/lowest.txt
+	$(LOWEST)/bin/python -m pip install -q -r $(LOWEST)/lowest.txt $(TOOLS)
+	$(LOWEST)/bin/python -m pip install -q --no-deps -e .
 	@touch $@
