@@ -71,7 +71,7 @@ def test_a_length_scale_too_long_is_noticed_through_noise(rng):
 
 
 def test_too_few_evaluations_say_nothing(rng):
-    points, values = draw_function(rng, 0.5, n=30)
+    points, values = draw_function(rng, 0.5, n=14)
     assert doubt(points, values, hyperparameters(2.0), rng) == 1.0
 
 
@@ -108,7 +108,8 @@ def test_blocks_cover_the_better_points_once(rng):
     assert len(np.unique(held)) == len(held)
     assert level[held].min() > level.max() - 25  # the 6-sigma contour in two dimensions is 19.7 nats down
     assert all(np.isin(block.tested, block.held).all() for block in blocks)
-    assert cut_blocks(points[:20], level[:20], rng) == []
+    assert len(blocks) == 10
+    assert cut_blocks(points[:14], level[:14], rng) == []
 
 
 def test_nothing_to_hold_out_gives_no_score(rng):
@@ -136,9 +137,16 @@ def test_without_a_block_the_mean_is_that_of_a_fit_without_it(rng):
 
 
 def test_too_few_points_for_blocks_say_nothing(rng):
-    points = rng.uniform(-3, 3, (20, 2))
-    found = calibrate(hyperparameters(1.0), points[::3].copy(), (points, points[:, 0], np.ones(20)), points[:, 1], rng)
-    assert found == (1.0, None, 0)
+    points = rng.uniform(-3, 3, (14, 2))
+    found = calibrate(hyperparameters(1.0), points[::3].copy(), (points, points[:, 0], np.ones(14)), points[:, 1], rng)
+    assert found == (1.0, None, 0, 0.0)
+
+
+def test_fewer_points_are_held_out_in_fewer_blocks(rng):
+    points = rng.uniform(-3, 3, (35, 2))
+    found = calibrate(hyperparameters(1.0), points[::3].copy(), (points, points[:, 0], np.ones(35)), points[:, 1], rng)
+    assert 3 <= len(found.without) <= 7
+    assert found.tested == pytest.approx(35 / 50)
 
 
 @pytest.mark.parametrize(("signal", "wanted"), [(5.0, 3), (0.0, 0)])

@@ -18,6 +18,8 @@ from vsbq.numerics.subset import cluster_centres, spread_rows, stratified_rows
 __all__ = ["Block", "Calibration", "calibrate", "cut_blocks", "held_out_score"]
 
 BLOCKS = 10
+LEAST_BLOCKS = 3
+LEAST_TESTED = 5  # evaluations a block; with fewer there are fewer blocks, and the evidence says so
 DEPTH = 6.0  # blocks are cut from the evaluations within this contour of the best
 MOST_ROWS = 6000
 MOST_TESTED = 1000
@@ -39,6 +41,7 @@ class Calibration(NamedTuple):
     overconfidence: float  # the factor by which errors exceed the predicted sd; at least 1
     without: Float[ndarray, "b m"] | None  # what each block's absence adds to the weights of the sparse GP's mean
     passes: int  # residual passes of the mean: as many as are allowed, or none if blocks are then predicted worse
+    tested: float  # held-out evaluations that were predicted, as a share of those that it takes, at most 1
 
 
 def calibrate(
@@ -57,16 +60,19 @@ def calibrate(
     """
     rows = stratified_rows(regression[0], level, MOST_ROWS, rng)
     points, values, noise = (column[rows] for column in regression)
-    judged = list(_judge(hyp, inducing, (points, values, noise), cut_blocks(points, level[rows], rng), passes))
+    blocks = cut_blocks(points, level[rows], rng)
+    judged = list(_judge(hyp, inducing, (points, values, noise), blocks, passes))
     if not judged:
-        return Calibration(1.0, None, passes)
+        return Calibration(1.0, None, passes, 0.0)
     # Where there are too few inducing points for what the evaluations show, what is left of these is not for them to
     # explain, and passes only make the surrogate rougher.
     worse = np.array([np.log((after.error + TINY) / (before.error + TINY)) for before, after in judged])
     chosen = 0 if worse.mean() > 2 * worse.std() / np.sqrt(len(worse)) else 1
     found = [block[chosen] for block in judged]
     error, change = (float(np.mean(column)) for column in zip(*(block[:2] for block in found), strict=True))
-    return Calibration(max(1.0, error, change) ** 0.5, np.array([block.without for block in found]), chosen * passes)
+    without = np.array([block.without for block in found])
+    tested = min(1.0, sum(len(block.tested) for block in blocks) / (BLOCKS * LEAST_TESTED))
+    return Calibration(max(1.0, error, change) ** 0.5, without, chosen * passes, tested)
 
 
 class _Judged(NamedTuple):
@@ -142,9 +148,10 @@ def cut_blocks(points: Float[ndarray, "n d"], level: Float[ndarray, " n"], rng: 
     """Clusters of the better evaluations, each with a thinned set to test on; none where there are too few."""
     near = np.flatnonzero(level >= level.max() - contour_depth(DEPTH, points.shape[1]))
     thin = near[spread_rows(points[near], MOST_TESTED, rng)]
-    if len(thin) < 5 * BLOCKS:
+    count = min(BLOCKS, len(thin) // LEAST_TESTED)
+    if count < LEAST_BLOCKS:
         return []
-    centres, label = cluster_centres(points[thin], BLOCKS, rng)
+    centres, label = cluster_centres(points[thin], count, rng)
     width = np.where(np.ptp(points[thin], axis=0) > 0, np.ptp(points[thin], axis=0), 1.0)
     belongs = vq(points[near] / width, centres / width)[0]
     return [Block(near[belongs == block], thin[label == block]) for block in range(len(centres))]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from vsbq._typing import ArrayLike
 from vsbq._version import __version__
 from vsbq.bounds import BoundsLike
-from vsbq.errors import EvaluationsError
+from vsbq.errors import EvaluationsError, FitError, VsbqError
 from vsbq.evaluations import Evaluations
 from vsbq.noise import NoiseCheck, settle_noise
 from vsbq.numerics.families import SharedDiagonal
@@ -93,7 +94,8 @@ def fit(
         names: of the parameters.
         settings: choices of the algorithm; the default is meant for every problem.
         start: a posterior from some of these evaluations, from which the fit goes on; see also `Posterior.update`.
-        rng: None, an integer or a NumPy Generator; the same one gives the same posterior.
+        rng: None, an integer or a NumPy Generator; the same one gives the same posterior on the same machine. With
+            another number of BLAS threads, or another BLAS, sums are rounded otherwise, and digits differ.
         progress: show a progress bar; None shows it in a terminal only, False prints nothing.
     """
     given = _evaluations(
@@ -107,7 +109,9 @@ def fit(
     )
     if start is not None:
         _check_start(start, given)
-    return _infer(given, settings or Settings(), start, np.random.default_rng(rng), Progress(4, progress))
+    # Whatever the user has set for floating-point errors: underflow is part of the work here, the rest is not.
+    with np.errstate(divide="warn", over="warn", invalid="warn", under="ignore"), _in_words():
+        return _infer(given, settings or Settings(), start, np.random.default_rng(rng), Progress(4, progress))
 
 
 def _infer(
@@ -137,6 +141,20 @@ def _infer(
     space, mixture = unrotated(training.space, mixture)
     refined = None if refined is None else refined.unrotated(training.space.rotation)
     return Posterior(given.names, space, mixture, elbo, training.offset, given, surrogate, history, refined)
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """A last net: what breaks down in arithmetic that nobody foresaw reaches the user in the package's own words."""
+    try:
+        yield
+    except VsbqError:
+        raise
+    except (ArithmeticError, ValueError) as error:
+        raise FitError(
+            f"The arithmetic of the fit broke down ({error}). vsbq.audit(evaluations) lists what looks odd about them; "
+            "rescale parameters or log densities that span many orders of magnitude, and please report this."
+        ) from error
 
 
 def _check_start(start: Posterior, given: Evaluations) -> None:

@@ -117,7 +117,7 @@ def learning_set(
 ) -> Learning:
     """A stratified subset and fewer inducing points, both in proportion to the final number of inducing points."""
     d = data.points.shape[1]
-    growth = count / (settings.inducing_per_dimension * d)
+    growth = count / min(settings.inducing_per_dimension * d, settings.most_inducing)
     if settings.learning_points_per_dimension is not None:
         size = min(round(growth * settings.learning_points_per_dimension * d), settings.most_learning_points)
         data = data.take(stratified_rows(data.points, level, size, rng))

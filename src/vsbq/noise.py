@@ -178,8 +178,8 @@ def _flat(found: Maximum, prior: GaussianPrior) -> Maximum:
 def _close_groups(
     training: TrainingSet, settings: NoiseCheck, rng: np.random.Generator
 ) -> tuple[Int[ndarray, " k"], Int[ndarray, " k"]]:
-    """Rows of points spread over the crowded parts of the high-density region, each with its nearest neighbours, and the
-    group that each row belongs to."""
+    """Rows of points spread over the crowded parts of the high-density region, each with its nearest neighbours, and
+    the group that each row belongs to."""
     values, points = training.values, training.points
     reach = contour_depth(settings.depth, training.dimension)
     least = settings.groups * settings.neighbours

@@ -107,9 +107,15 @@ class Posterior:
 
     @property
     def log_evidence_sd(self) -> float:
-        """What `log_evidence` may be off by: all that `Evidence` lists, from the surrogate to Monte Carlo."""
-        evidence = self._evidence
-        return self.elbo_sd if evidence is None else evidence.sd
+        """What `log_evidence` may be off by: all that `Evidence` lists, from the surrogate to Monte Carlo.
+
+        Without a refinement it is `elbo_sd`; where a refinement found no draw at which the surrogate can be trusted,
+        nothing is known of the error, and it is infinite.
+        """
+        if self._evidence is not None:
+            return self._evidence.sd
+        failed = self.history is not None and self.history.refinement is not None
+        return float(np.inf) if failed else self.elbo_sd
 
     @property
     def _evidence(self) -> Evidence | None:
@@ -264,18 +270,21 @@ class Posterior:
         log_density: ArrayLike | None = None,
         *,
         log_density_sd: ArrayLike | None = None,
+        log_prior: ArrayLike | None = None,
         settings: Settings | None = None,
         rng: RandomState = None,
         progress: bool | None = None,
     ) -> Posterior:
         """The posterior from these evaluations and the earlier ones together; the fit goes on from this one.
 
-        `points` may also be an `Evaluations`. All other arguments are those of `vsbq.fit`.
+        `points` may also be an `Evaluations`. `log_prior` keeps the prior known where the earlier evaluations hold it.
+        All other arguments are those of `vsbq.fit`. Where the fit had to estimate the noise of the earlier evaluations
+        and the new ones come with theirs, the earlier ones keep the estimate.
         """
         from vsbq.fit import fit
-        from vsbq.suggest import joined
+        from vsbq.update import joined
 
-        together = joined(self, points, log_density, log_density_sd)
+        together = joined(self, points, log_density, log_density_sd, log_prior)
         return fit(together, settings=settings, start=self, rng=rng, progress=progress)
 
     def report(self, path: str | Path, **options: Any) -> Path:

@@ -25,6 +25,13 @@ from vsbq.trust import TrustedRegion
 #: A Pareto shape that says: not even the first moment exists.
 HOPELESS = 99.0
 
+#: By how much the surrogate's own uncertainty may be too small where no block of evaluations could be held out.
+UNTESTED = 5.0
+
+#: Draws for the mass beyond the evaluations, from components that are wider by these factors.
+BEYOND_DRAWS = 8000
+BEYOND_FACTORS = (1.5, 2.5)
+
 #: Nats by which the mean may rise where a block of evaluations is left out: the gap would not be trusted beyond that.
 MOST_CHANGE = 1.0
 
@@ -57,13 +64,16 @@ class RefinedFit(NamedTuple):
 
 class Evidence(NamedTuple):
     """Log evidence relative to the offset, and what it may be off by: by the surrogate's uncertainty, by mass outside
-    the trusted region, by Monte Carlo, and by what it owes to single regions of the evaluations."""
+    the trusted region, by Monte Carlo, by what it owes to single regions of the evaluations, by what could not be
+    tested for want of evaluations, and by what the surrogate sees beyond the outermost ones."""
 
     value: float
     surrogate_sd: float
     outside: float
     monte_carlo_error: float
     held_out_sd: float = 0.0  # jackknife over blocks of evaluations
+    untested: float = 0.0  # the surrogate's uncertainty again, as far as too few blocks could be held out to test it
+    beyond: float = 0.0  # log of one plus the mass beyond the evaluations, if the surrogate were right there
 
     @property
     def sd(self) -> float:
@@ -148,17 +158,29 @@ def refine(
     # The surrogate's evidence inside, divided by the mixture's share there, is that of the whole.
     beyond = -float(np.log1p(-outside))
     sd = _surrogate_sd(region.surrogate, u, weights, settings, rng)
-    evidence = Evidence(value + beyond, sd, beyond, float(error), _held_out_sd(region, u, weights, settings, rng))
+    evidence = Evidence(
+        value + beyond,
+        surrogate_sd=sd,
+        outside=beyond,
+        monte_carlo_error=float(error),
+        held_out_sd=_held_out_sd(region, u, weights, settings, rng),
+        untested=UNTESTED * sd * float(np.sqrt(1.0 - region.surrogate.tested)),
+        beyond=_mass_beyond(mixture, region, rng.spawn(1)[0]),
+    )
     return Refined(u, weights, to_mixture, evidence, region), fit
 
 
 def _widened(mixture: Mixture, settings: Refinement) -> Mixture:
     """A mixture with a share of wider components: with them no tail of the surrogate outweighs all draws."""
-    share = settings.wide_share
+    return _scaled(mixture, {1.0: 1 - settings.wide_share, settings.wide_factor: settings.wide_share})
+
+
+def _scaled(mixture: Mixture, shares: dict[float, float]) -> Mixture:
+    """The components of a mixture several times, wider by factors, each time with a share of the weight."""
     return Mixture(
-        np.concatenate([mixture.log_weights + np.log1p(-share), mixture.log_weights + np.log(share)]),
-        np.concatenate([mixture.means, mixture.means]),
-        np.concatenate([mixture.trils, settings.wide_factor * mixture.trils]),
+        np.concatenate([mixture.log_weights + np.log(share) for share in shares.values()]),
+        np.concatenate([mixture.means for _ in shares]),
+        np.concatenate([factor * mixture.trils for factor in shares]),
     )
 
 
@@ -202,6 +224,26 @@ def _held_out_sd(
         return 0.0
     without = logsumexp(changes, axis=1) - np.log(len(rows))
     return float(np.sqrt((len(without) - 1) * np.var(without)))
+
+
+def _mass_beyond(mixture: Mixture, region: TrustedRegion, rng: np.random.Generator) -> float:
+    """log(1 + b) with b the mass that the surrogate sees beyond the box of the evaluations, relative to that within.
+
+    The posterior ends at the box, but the surrogate does not: what it continues to see there may be there or not.
+    """
+    wide = _scaled(mixture, {factor: 1.0 / len(BEYOND_FACTORS) for factor in BEYOND_FACTORS})
+    u = sample(wide, BEYOND_DRAWS, rng)
+    mean, within = region.surrogate.mean(u), region.in_box(u)
+    u, mean, within = (part[mean <= region.most_mean] for part in (u, mean, within))
+    if not within.any() or within.all():
+        return 0.0
+    log_weights = mean - log_pdf(wide, u)
+    weights = np.exp(log_weights - log_weights[within].max())
+    # Variances are dear, and only the weightiest draws beyond matter.
+    heavy = np.flatnonzero(~within & (weights > 1e-4))
+    heavy = heavy[np.argsort(-weights[heavy], kind="stable")[:1000]]
+    heavy = heavy[region.surrogate.variance(u[heavy]) <= region.most_variance]
+    return float(np.log1p(weights[heavy].sum() / weights[within].sum()))
 
 
 # Sequential Monte Carlo

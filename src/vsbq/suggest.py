@@ -15,17 +15,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vsbq import _validation as door
-from vsbq._typing import ArrayLike, Float, Int, ndarray
-from vsbq.errors import EvaluationsError, VsbqError
-from vsbq.evaluations import Evaluations
+from vsbq._typing import Float, Int, ndarray
+from vsbq.errors import VsbqError
 from vsbq.numerics import linalg
 from vsbq.numerics.kernel import kernel
 from vsbq.numerics.shaping import contour_depth
 from vsbq.posterior import Posterior, RandomState
 from vsbq.surrogate import Surrogate
 
-__all__ = ["Suggestion", "joined", "suggest"]
+__all__ = ["Suggestion", "suggest"]
 
 #: Points chosen between two looks at all candidates, and the candidates among which a block chooses.
 BLOCK = 32
@@ -92,64 +90,6 @@ def _noise_sd(post: Posterior, settings: Suggestion) -> float:
         return settings.least_noise_sd
     best = np.argsort(-given.log_density, kind="stable")[: max(20, len(given) // 10)]
     return max(settings.least_noise_sd, float(np.median(given.log_density_sd[best])))
-
-
-def joined(
-    post: Posterior, points: ArrayLike | Evaluations, log_density: ArrayLike | None, log_density_sd: ArrayLike | None
-) -> Evaluations:
-    """The evaluations of a posterior together with new ones, of which there may be few."""
-    old = post.evaluations
-    if old is None or post.prior_change is not None:
-        why = "does not hold its evaluations, as in a compact file" if old is None else "has another prior than they"
-        raise VsbqError(
-            f"This posterior {why}, so that new ones cannot be added. Join them yourself, old + new, and fit again."
-        )
-    if isinstance(points, Evaluations):
-        if log_density is not None or log_density_sd is not None:
-            raise EvaluationsError("An Evaluations already holds its log densities and their noise; pass it alone.")
-        return old + points
-    new = _new_rows(old, points, log_density, log_density_sd)
-    together = Evaluations(
-        np.concatenate([old.points, new.points]),
-        np.concatenate([old.log_density, new.log_density]),
-        log_density_sd=_both_sd(old.log_density_sd, new.sd, len(old), len(new.points)),
-        bounds=old.bounds,
-        plausible_bounds=old.plausible_bounds,
-        names=old.names,
-        check_sign=False,
-    )
-    return together._with_notes([*old.notes, f"Added {len(new.points)} evaluations to {len(old)}."])
-
-
-def _new_rows(
-    old: Evaluations, points: ArrayLike, log_density: ArrayLike | None, log_density_sd: ArrayLike | None
-) -> door.Rows:
-    """New evaluations, checked by their own row numbers; a single point may come without brackets."""
-    if log_density is None:
-        raise EvaluationsError("The log densities of the new points are missing. Pass them as log_density.")
-    if old.log_density_sd is not None and log_density_sd is None:
-        raise EvaluationsError(
-            "The earlier evaluations are noisy. Say how noisy the new ones are with log_density_sd, 0 if they are not."
-        )
-    values = np.atleast_1d(door.read_numbers(log_density, "log_density"))
-    x = door.read_numbers(points, "points")
-    x = x[None] if x.shape == (old.dimension,) and values.shape == (1,) else x
-    if values.ndim != 1 or x.ndim > 2 or x.shape[1:] not in ((), (old.dimension,)):
-        raise EvaluationsError(
-            f"New points have one row of {old.dimension} numbers and one log density each, but are of shape {x.shape} "
-            f"and {values.shape}."
-        )
-    rows = door.apply_nonfinite(door.read_rows(x, values, log_density_sd), "raise")
-    return door.apply_outside(rows, old.bounds, old.names, "raise")
-
-
-def _both_sd(
-    old: Float[ndarray, " n"] | None, new: Float[ndarray, " k"] | None, before: int, after: int
-) -> Float[ndarray, " m"] | None:
-    """Noise of old and new evaluations; zero where there is none on one side."""
-    if old is None and new is None:
-        return None
-    return np.concatenate([np.zeros(before) if old is None else old, np.zeros(after) if new is None else new])
 
 
 # Candidates

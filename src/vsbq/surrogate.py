@@ -55,6 +55,7 @@ class Surrogate:
     offset: float
     overconfidence: float = 1.0  # by which the sparse GP's own sd has to be multiplied
     without: Float[ndarray, "b m"] | None = None  # changes of the weights if blocks of evaluations were not there
+    tested: float = 1.0  # how far the error bars were tested on held-out evaluations, from 0 (not at all) to 1
 
     def predict(self, x: ArrayLike) -> Prediction:
         """Log density at points (n, D) of the user's space: mean and sd of the surrogate."""
@@ -88,7 +89,7 @@ def fit_surrogate(
     training, prior, theta = first_hyperparameters(training, settings, rng, progress)
     data = ShapedData.shaped(training, settings)
     d = training.dimension
-    count = settings.inducing_per_dimension * d
+    count = min(settings.inducing_per_dimension * d, settings.most_inducing)
     overruled, corrections, learn = np.zeros(len(training), dtype=bool), 0, True
     pool = np.sort(rng.permutation(len(training))[: settings.most_candidates])
     while True:
@@ -119,12 +120,12 @@ def fit_surrogate(
         if enough or count == most:
             break
         count, learn = min(2 * count, most), True
-    overconfidence, without, passes = calibrate(
+    overconfidence, without, passes, tested = calibrate(
         hyp, plain.inducing, regression, training.level, rng.spawn(1)[0], settings.residual_passes
     )
     logger.info("held-out blocks: errors %.2f times the predicted sd; %d residual passes", overconfidence, passes)
     factors = factors if passes else plain
-    surrogate = Surrogate(training.space, hyp, factors, training.offset, overconfidence, without)
+    surrogate = Surrogate(training.space, hyp, factors, training.offset, overconfidence, without, tested)
     if (training.noise_sd > 0).any():
         training = training.smoothed(surrogate.mean(training.points), surrogate.variance(training.points))
     rotated = training.space.rotation is not None

@@ -61,7 +61,7 @@ class TrustedRegion:
     def claimed_mean(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """The surrogate's mean, NaN outside the region, without asking for its variance, which is dear."""
         mean = np.full(len(u), np.nan)
-        rows = np.flatnonzero(self._in_box(u))
+        rows = np.flatnonzero(self.in_box(u))
         mean[rows] = self.surrogate.mean(u[rows])
         mean[mean > self.most_mean] = np.nan
         return mean
@@ -79,7 +79,7 @@ class TrustedRegion:
     ) -> tuple[Float[ndarray, "n d"], Float[ndarray, " n"]]:
         """Draws of a mixture inside, with their importance weights towards the surrogate."""
         u = sample(mixture, draws, rng)
-        u = u[self._in_box(u)]
+        u = u[self.in_box(u)]
         mean = self.surrogate.mean(u)
         u, mean = u[mean <= self.most_mean], mean[mean <= self.most_mean]
         if len(u) < 2:
@@ -91,5 +91,6 @@ class TrustedRegion:
         known = self.surrogate.variance(u) <= self.most_variance
         return u[known], weights[known] / weights[known].sum()
 
-    def _in_box(self, u: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
+    def in_box(self, u: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
+        """Which points are within the box of the evaluations."""
         return np.asarray(((u >= self.lower) & (u <= self.upper)).all(axis=1))

@@ -17,6 +17,7 @@ from vsbq.numerics.mixture import (
     MixtureGradient,
     entropy,
     entropy_and_gradient,
+    is_degenerate,
     standard_draws,
     unbiased_draws,
 )
@@ -112,6 +113,8 @@ def elbo_and_gradient(
 ) -> tuple[float, Float[ndarray, " p"]]:
     """Penalised surrogate ELBO (Eq. 8) on fixed draws, and its gradient in the family's free parameters."""
     mixture = family.mixture(free)
+    if is_degenerate(mixture):
+        return np.nan, np.zeros_like(free)
     expected, g = quadrature.expected_and_gradient(mixture, surrogate.hyp, surrogate.factors)
     uncertainty, h = entropy_and_gradient(mixture, draws)
     penalty, p = box.penalty_and_gradient(mixture)

@@ -8,6 +8,9 @@ K components, M inducing points and N evaluations the arrays are:
                                        from the user's x to u: v = Φ⁻¹((x − lower) / (upper − lower)) with two bounds,
                                        log(x − lower) or −log(upper − x) with one, x with none; u = (v − centre) / scale
                                        (points closer to a bound than `edge` are first moved to that distance)
+    space_near_lower, space_near_upper (D)
+                                       if they are there, the bounds that make v: infinite where a bound is too far
+                                       from all evaluations to matter
     mixture_log_weights (K), mixture_means (K, D), mixture_trils (K, D(D+1)/2)
                                        the posterior: a mixture of Gaussians in u; each Cholesky factor as the rows of
                                        its lower triangle, one after the other
@@ -26,8 +29,9 @@ A compact file has only the `space_` and `mixture_` arrays: its posterior is the
 `evaluations_sd`, `evaluations_log_prior` and the plausible bounds are there only if they were given. The header holds
 `format`, `format_version`, `vsbq_version`, `names`, `components` (K), `offset` (added to `elbo.value` it is the
 evidence lower bound, to `evidence.value` the log evidence), `elbo`, `surrogate`, `evaluations`, `history`, `evidence`,
-`refined`, `tag` and `checksum`: the SHA-256 of `json.dumps(header without checksum, sort_keys=True)` followed by the
-bytes of the arrays in the order of their names. It finds damage; it is no signature. Draws with NumPy alone:
+`refined`, `tag`, `far_bounds` and `checksum`: the SHA-256 of `json.dumps(header without checksum, sort_keys=True)`
+followed by the bytes of the arrays in the order of their names. It finds damage; it is no signature. Draws with NumPy
+alone:
 
     import json, numpy as np
     with np.load("posterior.npz") as file:
@@ -88,6 +92,7 @@ class _SurrogateHeader(NamedTuple):
     jitter: float
     overconfidence: float = 1.0
     blocks: int | None = None
+    tested: float = 1.0
 
 
 class _RefinedHeader(NamedTuple):
@@ -119,6 +124,7 @@ class _Header(NamedTuple):
     evidence: Evidence | None = None
     refined: _RefinedHeader | None = None
     tag: str | None = None
+    far_bounds: bool = False
 
 
 def save(posterior: Posterior, path: str | os.PathLike[str], *, compact: bool = False, overwrite: bool = False) -> Path:
@@ -183,6 +189,8 @@ def _take_apart(posterior: Posterior, compact: bool) -> tuple[_Header, Arrays]:
         "mixture_means": mixture.means,
         "mixture_trils": _pack_lower(mixture.trils),
     }
+    if space.near is not None:
+        arrays |= {"space_near_lower": space.near.lower, "space_near_upper": space.near.upper}
     surrogate = evaluations = refined = None
     if not compact and posterior.surrogate is not None:
         surrogate, more = _take_apart_surrogate(posterior.surrogate, posterior)
@@ -208,6 +216,7 @@ def _take_apart(posterior: Posterior, compact: bool) -> tuple[_Header, Arrays]:
         evidence=posterior.evidence_estimate if posterior.refined is None else posterior.refined.evidence,
         refined=refined,
         tag=posterior.tag,
+        far_bounds=space.near is not None,
     )
     return header, {name: np.ascontiguousarray(array, dtype="<f8") for name, array in arrays.items()}
 
@@ -218,7 +227,8 @@ def _put_together(header: _Header, arrays: Arrays) -> Posterior:
     _check_numbers(header, arrays)
     a = arrays
     bounds = Bounds(a["space_lower"], a["space_upper"])
-    space = InferenceSpace(bounds, a["space_edge"], a["space_centre"], a["space_scale"])
+    near = Bounds(a["space_near_lower"], a["space_near_upper"]) if header.far_bounds else None
+    space = InferenceSpace(bounds, a["space_edge"], a["space_centre"], a["space_scale"], near=near)
     trils = _unpack_lower(a["mixture_trils"], len(names))
     _require((np.einsum("kii->ki", trils) > 0).all(), "a component of the mixture has no positive scale")
     surrogate = _put_together_surrogate(header, arrays, space)
@@ -239,7 +249,8 @@ def _put_together(header: _Header, arrays: Arrays) -> Posterior:
 
 def _take_apart_surrogate(surrogate: Surrogate, posterior: Posterior) -> tuple[_SurrogateHeader, Arrays]:
     space, factors = surrogate.space, surrogate.factors
-    same = space.bounds == posterior.bounds and all(
+    same = space.bounds == posterior.bounds and space.near == posterior.space.near
+    same = same and all(
         np.array_equal(getattr(space, name), getattr(posterior.space, name)) for name in ("edge", "centre", "scale")
     )
     _require(same, "its surrogate lives in another space than its mixture")
@@ -256,14 +267,14 @@ def _take_apart_surrogate(surrogate: Surrogate, posterior: Posterior) -> tuple[_
     if surrogate.without is not None:
         arrays["surrogate_without"] = surrogate.without
     blocks = None if surrogate.without is None else len(surrogate.without)
-    scalars = (surrogate.offset, factors.jitter, surrogate.overconfidence, blocks)
+    scalars = (surrogate.offset, factors.jitter, surrogate.overconfidence, blocks, surrogate.tested)
     return _SurrogateHeader(len(factors.inducing), rotated, *scalars), arrays
 
 
 def _put_together_surrogate(header: _Header, arrays: Arrays, space: InferenceSpace) -> Surrogate | None:
     if header.surrogate is None:
         return None
-    inducing, rotated, offset, jitter, doubt, _ = header.surrogate
+    inducing, rotated, offset, jitter, doubt, _, tested = header.surrogate
     if rotated:
         space = replace(space, rotation=arrays["surrogate_rotation"])
         _require(np.linalg.matrix_rank(arrays["surrogate_rotation"]) == len(header.names), "a rotation is singular")
@@ -278,7 +289,7 @@ def _put_together_surrogate(header: _Header, arrays: Arrays, space: InferenceSpa
     _require(positive, "a Cholesky factor of the surrogate has no positive diagonal")
     _require(doubt >= 1, "the overconfidence of the surrogate is below 1")
     hyp, without = Hyperparameters.unpack(arrays["surrogate_hyperparameters"]), arrays.get("surrogate_without")
-    return Surrogate(space, hyp, factors, offset, doubt, without)
+    return Surrogate(space, hyp, factors, offset, doubt, without, tested)
 
 
 def _take_apart_refined(refined: Refined) -> tuple[_RefinedHeader, Arrays]:
@@ -360,7 +371,7 @@ def _require(fine: bool | np.bool_, trouble: str) -> None:
 
 
 def _check_numbers(header: _Header, arrays: Arrays) -> None:
-    may_be_infinite = {"space_lower", "space_upper", "mixture_log_weights"}
+    may_be_infinite = {"space_lower", "space_upper", "space_near_lower", "space_near_upper", "mixture_log_weights"}
     may_be_infinite |= {"evaluations_log_density", "evaluations_log_prior"}
     for name, array in arrays.items():
         fine = ~np.isnan(array) if name in may_be_infinite else np.isfinite(array)
@@ -371,6 +382,9 @@ def _check_numbers(header: _Header, arrays: Arrays) -> None:
     _require(header.elbo.sd >= 0, "the sd of the ELBO is negative")
     _require(header.evidence is None or min(header.evidence[1:]) >= 0, "an error of the evidence is negative")
     _require((arrays["space_lower"] < arrays["space_upper"]).all(), "a lower bound is not below its upper bound")
+    if header.far_bounds:
+        ordered = arrays["space_near_lower"] < arrays["space_near_upper"]
+        _require(ordered.all(), "a lower bound of 'space_near' is not below its upper bound")
     _require((arrays["space_edge"] >= 0).all(), "'space_edge' is negative")
     _require((arrays["space_scale"] > 0).all(), "'space_scale' is not positive")
     total = np.exp(np.minimum(arrays["mixture_log_weights"], 1.0)).sum()
@@ -388,6 +402,8 @@ def _shapes(header: _Header) -> dict[str, tuple[int, ...]]:
     d, k = len(header.names), header.components
     shapes: dict[str, tuple[int, ...]]
     shapes = {f"space_{name}": (d,) for name in ("lower", "upper", "edge", "centre", "scale")}
+    if header.far_bounds:
+        shapes |= {"space_near_lower": (d,), "space_near_upper": (d,)}
     shapes |= {"mixture_log_weights": (k,), "mixture_means": (k, d), "mixture_trils": (k, d * (d + 1) // 2)}
     if header.surrogate is not None:
         m = header.surrogate.inducing

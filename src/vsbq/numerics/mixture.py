@@ -18,6 +18,9 @@ from vsbq._typing import Float, ndarray
 #: Draws that are worked on at a time, so that their densities under all components stay in the cache.
 BLOCK = 4096
 
+#: A coordinate whose sd, given those before it, is less than this share of its sd makes a component degenerate.
+FLAT = 1e-6
+
 
 class Mixture(NamedTuple):
     """Weights (as logarithms that sum to one), means and lower Cholesky factors of K components."""
@@ -30,6 +33,12 @@ class Mixture(NamedTuple):
     def weights(self) -> Float[ndarray, " k"]:
         """Mixture weights."""
         return np.exp(self.log_weights)
+
+
+def is_degenerate(mixture: Mixture) -> bool:
+    """Whether some component is flat in a direction, so that its density is mostly rounding errors."""
+    diagonal = np.einsum("kii->ki", mixture.trils)
+    return bool((diagonal < FLAT * np.linalg.norm(mixture.trils, axis=2)).any())
 
 
 class MixtureGradient(NamedTuple):
