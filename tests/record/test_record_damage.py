@@ -18,6 +18,7 @@ from recording import BOX, NAMES, cost_of_rows, fill, raising
 from vsbq.errors import VsbqError
 from vsbq.record import Recorder, RecorderError, evaluations_from, merge, read_store
 from vsbq.record.reader import check_policy
+from vsbq.record.verify import Writer
 from vsbq.record.wal import damaged_log
 
 WRITTEN_BY_VERSION_1 = (
@@ -213,6 +214,9 @@ def test_rows_of_another_file_are_not_taken_for_rows_of_this_one(path):
         connection.execute("DELETE FROM writer")
         connection.execute("INSERT INTO writer SELECT * FROM other.writer")
         connection.execute("INSERT INTO evaluation SELECT * FROM other.evaluation")
+        (file,) = connection.execute("SELECT file FROM problem").fetchone()
+        writer = Writer(*connection.execute("SELECT uuid, run, started FROM writer").fetchone())
+        connection.execute("UPDATE writer SET checksum = ?", (writer.checksum(file),))
     with pytest.raises(RecorderError, match="5 evaluations are not what was recorded"):
         read_store(path)
 
