@@ -1,13 +1,18 @@
 """The whole algorithm on small targets: truth, invariances, reproducibility, quiet."""
 
 import logging
+import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
+from scipy.optimize import minimize
 
 import vsbq
+from vsbq.progress import Progress
+from vsbq.refine import Refinement, refine
 from vsbq.shaped_data import SparseGP
 
 ROOT = np.array([[1.0, 0.0], [0.8, 0.6]])
@@ -237,3 +242,95 @@ def test_wrong_points_are_refused(gaussian):
         post.quantile(1.5)
     with pytest.raises(ValueError, match="at least 0"):
         post.sample(-1)
+
+
+# Where arithmetic is hard
+
+
+def test_few_evaluations_of_a_banana():
+    """The bound of this fit once exceeded what any model can reach, by rounding errors, and led astray."""
+    rng = np.random.default_rng([40, 0])
+    x = 1.5 * rng.normal(size=(40, 2))
+    x[:, 1] += 0.5 * (x[:, 0] ** 2 - 1)
+    y = -0.5 * (x[:, 0] ** 2 + (x[:, 1] - 0.5 * (x[:, 0] ** 2 - 1)) ** 2)
+    post = vsbq.fit(x, y, rng=0, progress=False)
+    assert abs(post.log_evidence - np.log(2 * np.pi)) < 0.1
+    assert post.log_evidence_sd < 0.5
+
+
+def test_a_mode_at_a_bound_reached_from_many_starts(rng):
+    """L-BFGS-B ends on the bound again and again: many evaluations share its coordinate."""
+    points, bounds = [], [(0.0, 1.0)] * 3
+
+    def negative(x):
+        points.append(x.copy())
+        return 6 * x[0] + 0.5 * (((x[1:] - 0.4) / 0.1) ** 2).sum()
+
+    for _ in range(30):
+        minimize(negative, rng.uniform(0, 1, 3), method="L-BFGS-B", bounds=bounds)
+    x = np.clip(points, 0.0, 1.0)
+    y = -np.array([negative(row) for row in x])
+    post = vsbq.fit(x, y, bounds=bounds, rng=0, progress=False)
+    truth = np.log((1 - np.exp(-6)) / 6) + np.log(2 * np.pi * 0.01)
+    assert abs(post.log_evidence - truth) < 3 * post.log_evidence_sd + 0.1
+
+
+def test_errors_of_arithmetic_come_in_words(monkeypatch, rng):
+    def broken(*_, **__):
+        raise np.linalg.LinAlgError("SVD did not converge")
+
+    monkeypatch.setattr(sys.modules["vsbq.fit"], "fit_surrogate", broken)
+    x = rng.normal(size=(50, 2))
+    with pytest.raises(vsbq.errors.FitError, match=r"SVD did not converge.*rescale"):
+        vsbq.fit(x, -0.5 * (x**2).sum(axis=1), rng=0, progress=False)
+
+
+def test_settings_for_floating_point_errors_do_not_matter(rng):
+    x = rng.normal(size=(60, 1))
+    with np.errstate(all="raise"):
+        strict = vsbq.fit(x, -0.5 * x[:, 0] ** 2, rng=0, progress=False)
+    assert strict.log_evidence == vsbq.fit(x, -0.5 * x[:, 0] ** 2, rng=0, progress=False).log_evidence
+
+
+# The stated error
+
+
+def test_the_error_grows_where_it_cannot_be_tested(rng):
+    """Of the same surrogate, with fewer and fewer evaluations held out."""
+    x = 1.5 * rng.normal(size=(80, 2))
+    post = vsbq.fit(x, -0.5 * (x**2).sum(axis=1) - 0.1 * x[:, 0] ** 4, rng=0, progress=False)
+    sds = []
+    for tested in (1.0, 0.5, 0.0):
+        surrogate = replace(post.surrogate, tested=tested)
+        region = replace(post.refined.region, surrogate=surrogate)
+        space = surrogate.space.rotation
+        turn = np.eye(2) if space is None else space
+        half = turn @ post.mixture.trils
+        mixture = post.mixture._replace(
+            means=post.mixture.means @ turn.T, trils=np.linalg.cholesky(half @ np.swapaxes(half, 1, 2))
+        )
+        refined, _ = refine(mixture, region, Refinement(), np.random.default_rng(0), Progress(1, False))
+        sds.append(refined.evidence.untested)
+    assert sds[0] == 0
+    assert sds[1] == pytest.approx(5 * refined.evidence.surrogate_sd * np.sqrt(0.5))
+    assert sds[2] == pytest.approx(5 * refined.evidence.surrogate_sd)
+
+
+def test_mass_beyond_the_evaluations_is_in_the_error(rng):
+    """A normal of which one side only was evaluated, against all of it."""
+    x = 1.5 * rng.normal(size=(400, 2))
+    y = -0.5 * (x**2).sum(axis=1)
+    whole = vsbq.fit(x, y, rng=0, progress=False)
+    side = x[:, 0] < 0.5
+    cut = vsbq.fit(x[side], y[side], rng=0, progress=False)
+    assert whole.refined.evidence.beyond < 0.01
+    assert cut.refined.evidence.beyond > 0.1
+    assert abs(cut.log_evidence - np.log(2 * np.pi)) < 3 * cut.log_evidence_sd
+
+
+def test_inducing_points_are_capped():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 3))
+    settings = vsbq.Settings(surrogate=SparseGP(most_inducing=60))
+    post = vsbq.fit(x, -0.5 * (x**2).sum(axis=1) + 0.1 * np.sin(9 * x[:, 0]), settings=settings, rng=0, progress=False)
+    assert post.history.surrogate.inducing <= 60

@@ -129,3 +129,71 @@ def test_rows_and_constants_do_not_matter():
     with pytest.warns(VsbqWarning):
         other = settled(vsbq.Evaluations(points[order], values[order] + 512.0))[1]
     assert one == other
+
+
+# Edges are not noise
+
+
+def cut_by_a_plane(rng, n, d, depth):
+    """A normal that falls by `depth` beyond a plane."""
+    points, _ = trace(normal, rng, d, runs=4, steps=n // 4)
+    beyond = points.sum(axis=1) > rng.uniform(-0.5, 0.5) * np.sqrt(d)
+    return points, np.where(beyond, normal(points) - depth, normal(points))
+
+
+@pytest.mark.parametrize("d", [2, 3])
+@pytest.mark.parametrize("depth", [np.inf, 100.0, 30.0, 10.0, 5.0])
+def test_an_edge_is_not_noise(depth, d):
+    for seed, n in enumerate([100, 200, 400, 800]):
+        points, values = cut_by_a_plane(np.random.default_rng([seed, d]), n, d, depth)
+        _, found = settled(vsbq.Evaluations(points, values, check_sign=False))
+        assert found.kind == "exact"
+
+
+@pytest.mark.parametrize("depth", [np.inf, 30.0])
+def test_noise_is_found_beside_an_edge(depth):
+    """A control: what is left after the edge still tells."""
+    rng = np.random.default_rng(2)
+    points, values = cut_by_a_plane(rng, 1200, 2, depth)
+    noisy = vsbq.Evaluations(points, values + SD * rng.standard_normal(len(values)), check_sign=False)
+    with pytest.warns(VsbqWarning):
+        _, found = settled(noisy)
+    assert found.kind == "estimated"
+    assert found.sd == pytest.approx(SD, rel=0.25)
+
+
+# What is practically exact, or far too noisy, is plausible input
+
+
+@pytest.mark.parametrize("sd", [1e-12, 1e-9, 3e-6, 1e-3, 1e8, 1e12])
+def test_any_given_noise_is_an_answer(sd):
+    points, values = trace(normal, np.random.default_rng(6), runs=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", VsbqWarning)
+        after, found = settled(vsbq.Evaluations(points, values, log_density_sd=sd))
+    assert found.kind == ("given" if sd < 0.1 else "rescaled")
+    assert np.isfinite(after.log_density_sd).all()
+
+
+def test_noise_far_above_a_practically_exact_one_is_found():
+    rng = np.random.default_rng(7)
+    points, values = trace(normal, rng)
+    with pytest.warns(VsbqWarning, match="times as noisy"):
+        after, found = settled(
+            vsbq.Evaluations(points, values + SD * rng.standard_normal(len(values)), log_density_sd=1e-9)
+        )
+    assert found.kind == "rescaled"
+    assert np.median(after.log_density_sd) == pytest.approx(SD, rel=0.25)
+
+
+def test_copies_are_no_replicates():
+    rng = np.random.default_rng(8)
+    points, values = trace(normal, rng, runs=4)
+    values = values + SD * rng.standard_normal(len(values))
+    again = np.append(np.arange(len(points)), np.arange(200))
+    twice = vsbq.Evaluations(points[again], values[again], log_density_sd=SD)
+    after, found = settled(twice)
+    assert found.kind == "given"  # as replicates they would say that there is hardly any noise
+    assert found.replicates == 0
+    np.testing.assert_array_equal(after.log_density_sd, SD)

@@ -242,3 +242,44 @@ def test_residual_passes_are_powers_of_the_smoother(case, passes):
     assert_allclose(sgpr.predict_mean(hyp, factors, points), wanted, rtol=1e-6, atol=1e-6)
     assert (sgpr.predict_variance(hyp, factors, points) == sgpr.predict_variance(hyp, plain, points)).all()
     assert passes == 0 or not np.allclose(factors.weights, plain.weights)
+
+
+# Where rounding errors are huge
+
+
+def test_the_bound_stays_below_its_ceiling(rng):
+    """At tiny length scales and a huge output scale the trace is a difference of huge numbers."""
+    x = rng.uniform(-3, 3, (60, 2))
+    y, noise = rng.standard_normal(60), np.full(60, 1e-5)
+    most = -0.5 * (60 * np.log(2 * np.pi) + np.log(noise).sum())
+    seen = []
+    for log_scale in (-9.0, -7.0, -5.0, -1.0, 3.0):
+        for log_output in (0.0, 6.0, 12.0, 16.0):
+            theta = Hyperparameters(np.full(2, log_scale), log_output, 0.0, np.full(2, 50.0), np.full(2, 2.0)).pack()
+            try:
+                seen.append(sgpr.bound_and_gradient(theta, x[::2].copy(), x, y, noise).value)
+            except linalg.NotPositiveDefinite:
+                continue
+    seen = np.array(seen)
+    assert np.isfinite(seen).any()
+    assert not (seen > most).any()
+
+
+def test_a_bound_above_its_ceiling_is_none(rng):
+    x, noise = rng.uniform(-1, 1, (20, 1)), np.full(20, 0.1)
+    hyp = Hyperparameters(np.zeros(1), 0.0, 0.0, np.zeros(1), np.zeros(1))
+    chol, jitter = sgpr.factorise_inducing(hyp, x[:5])
+    stats = sgpr.statistics(hyp, x[:5], chol, x, np.zeros(20), noise)
+    factors = sgpr.posterior_factors(x[:5], chol, jitter, stats)
+    assert np.isfinite(sgpr.bound_value(stats, factors.chol_v, 20))
+    rounded = stats._replace(trace=stats.trace - 1e8)  # as if huge terms had lost their digits
+    assert np.isnan(sgpr.bound_value(rounded, factors.chol_v, 20))
+
+
+def test_kernel_blocks_do_not_exceed_the_output_scale(rng):
+    """Points far from the origin in units of the length scale: x·z − |x|²/2 − |z|²/2 is mostly rounding error."""
+    x = rng.uniform(-1, 1, (40, 2))
+    hyp = Hyperparameters(np.full(2, -14.0), 8.0, 0.0, np.full(2, 300.0), np.zeros(2))
+    chol, _ = sgpr.factorise_inducing(hyp, x)
+    stats = sgpr.statistics(hyp, x, chol, x, np.zeros(40), np.ones(40))
+    assert stats.trace - np.trace(stats.gram) >= -1e-6 * stats.trace

@@ -240,3 +240,47 @@ def test_units_are_no_matter(mixed, factor):
     assert_allclose(
         infer_space(other).forward(other.points), infer_space(one).forward(one.points), rtol=1e-7, atol=1e-7
     )
+
+
+# Bounds of any width
+
+
+@pytest.mark.parametrize("width", [1e1, 1e4, 1e7, 1e9, 1e12, 1e17, 1e100, 1e308])
+def test_wide_bounds_keep_the_evaluations_apart(width, rng):
+    points = rng.gamma(4.0, 0.3, (200, 1))
+    for bounds in ([(0.0, width)], [(-width, width)]):
+        space = infer_space(Evaluations(points, -points[:, 0], bounds=bounds))
+        u = space.forward(points)
+        assert not space.at_edge(points).any()
+        assert np.isfinite(u).all()
+        assert_allclose(space.inverse(u), points, rtol=1e-8)
+        assert np.isfinite(space.log_jacobian(u)).all()
+        assert space.bounds.pair(0) == bounds[0]
+
+
+def test_a_far_bound_changes_nothing(rng):
+    points = rng.normal(size=(100, 2))
+    values = -0.5 * (points**2).sum(axis=1)
+    far = infer_space(Evaluations(points, values, bounds=[(-1e7, 1e7), (None, 1e9)]))
+    none = infer_space(Evaluations(points, values))
+    assert_array_equal(far.forward(points), none.forward(points))
+    assert_array_equal(far.log_jacobian(points), none.log_jacobian(points))
+    assert far.inverse(np.full((1, 2), 1e12)).max() == 1e9  # still never outside
+    near = infer_space(Evaluations(points, values, bounds=[(-1e2, 1e2), (None, 1e2)]))  # a control
+    assert np.abs(near.forward(points) - none.forward(points)).max() > 1e-4
+
+
+def test_points_on_a_bound_do_not_drag_their_neighbours(rng):
+    """Half of the points on the bound, the others much closer to it than to the other bound."""
+    points = np.where(rng.uniform(size=(200, 1)) < 0.5, 0.0, 1e-12 * rng.gamma(4.0, size=(200, 1)))
+    points[-1] = 0.3  # so that the other bound counts
+    space = infer_space(Evaluations(points, -1e12 * points[:, 0], bounds=[(0.0, 1.0)]))
+    assert int(space.at_edge(points).sum()) == int((points == 0).sum())
+
+
+def test_a_space_of_some_parameters(rng):
+    points = np.abs(rng.normal(size=(100, 3)))
+    space = infer_space(Evaluations(points, -points.sum(axis=1), bounds=[(0, 1e9), (0, 9), (-1e9, None)]))
+    some = space.columns([2, 0])
+    assert_array_equal(some.forward(points[:, [2, 0]]), space.forward(points)[:, [2, 0]])
+    assert some.bounds.pair(0) == (-1e9, INF)

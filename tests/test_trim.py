@@ -290,3 +290,21 @@ def test_rotated_evaluations_are_the_same_density(awkward, rng):
     assert_allclose(same, density, rtol=1e-9, atol=1e-7)
     assert_array_equal(turned.noise_sd, training.noise_sd)
     assert turned.offset == training.offset
+
+
+def test_copies_of_a_noisy_evaluation_are_one():
+    rng = np.random.default_rng(3)
+    points = rng.standard_normal((50, 2))
+    values = -0.5 * (points**2).sum(axis=1) + rng.standard_normal(50)
+    once = Evaluations(points, values, log_density_sd=1.0)
+    again = np.append(np.arange(50), np.repeat(np.arange(10), 7))
+    copied = Evaluations(points[again], values[again], log_density_sd=1.0)
+    one, _ = trim_evaluations(once, Trim())
+    other, info = trim_evaluations(copied, Trim())
+    np.testing.assert_array_equal(other.noise_sd, one.noise_sd)
+    np.testing.assert_array_equal(other.values, one.values)
+    assert info.merged == 70
+    # A control: evaluations of the same point with other values are more information.
+    fresh = values[again] + np.append(np.zeros(50), rng.standard_normal(70))
+    more, _ = trim_evaluations(Evaluations(points[again], fresh, log_density_sd=1.0), Trim())
+    assert more.noise_sd.min() == pytest.approx(1 / np.sqrt(8))
