@@ -1,4 +1,4 @@
-"""Files that vanish, that are replaced, of which only a part is left, or that can't be written."""
+"""Files that vanish or are replaced while they are in use, and files that can't be written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from contextlib import closing
 from pathlib import Path
@@ -19,165 +18,12 @@ import numpy as np
 import pytest
 
 import vsbq
-from recording import BOX, NAMES, cost, cost_of_rows, fill
+from recording import BOX, KILLED, NAMES, cost, cost_of_rows, fill, other_python
 from vsbq.errors import VsbqWarning
-from vsbq.record import Recorder, RecorderError, companions, is_store, merge, read_store
+from vsbq.record import Recorder, RecorderError, merge, read_store
 from vsbq.record import file as record_file
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="files in use can't be deleted there")
-
-
-def other_python(code, *arguments):
-    """Run some lines in another process."""
-    source = str(Path(vsbq.__file__).parents[1])
-    environment = os.environ | {"PYTHONPATH": source, "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", code, *(str(argument) for argument in arguments)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-
-
-KILLED = """
-import os, signal, sys, warnings
-from vsbq.record import Recorder, file
-if sys.argv[2] == "delete":
-    warnings.simplefilter("ignore")
-    file.network_drive = lambda path: "a network drive (test)"
-rec = Recorder(sys.argv[1], names=["a", "b"], tag="old")
-for i in range(50):
-    rec.record([float(i), 0.0], -1.0)
-if sys.argv[2] == "delete":
-    connection = rec._store.connect()
-    connection.execute("PRAGMA cache_spill = 1")
-    connection.execute("PRAGMA cache_size = 1")
-    connection.execute("BEGIN IMMEDIATE")
-    connection.execute("UPDATE evaluation SET log_density = -2")
-    connection.execute("UPDATE writer SET run = 'half'")
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-# An intact file, whatever waits beside it
-
-
-def half_checkpointed(path):
-    """A file whose first page names more pages than are there, as in the middle of copying the log into it."""
-    with Recorder(path, names=NAMES, tag="v1") as rec:
-        fill(rec, n=3000)
-        before = path.read_bytes()
-        copy = path.with_name("copy.db")
-        shutil.copyfile(f"{path}-wal", f"{copy}-wal")
-    after = path.read_bytes()
-    assert len(after) > len(before) + 4096
-    copy.write_bytes(after[:4096] + before[4096:])
-    return copy
-
-
-def test_a_file_in_the_middle_of_a_checkpoint_is_ours(path):
-    copy = half_checkpointed(path)
-    assert is_store(copy)
-    assert len(read_store(copy)) == 3000
-    with Recorder(copy, names=NAMES, tag="v1") as rec:
-        rec.record([0.0, 0.0], 1.0)
-        assert len(rec) == 3001
-
-
-def test_no_message_asks_to_remove_a_file(path):
-    path.write_text("my notes")
-    with pytest.raises(RecorderError) as caught:
-        Recorder(path, names=NAMES)
-    assert "remove" not in str(caught.value).replace(str(path), "")
-
-
-def test_a_link_to_a_file_whose_log_waits_beside_it(path, tmp_path):
-    (tmp_path / "elsewhere").mkdir()
-    link = tmp_path / "elsewhere" / "link.db"
-    link.symlink_to(path)
-    Recorder(path, names=NAMES).close()
-    with Recorder(link, names=NAMES) as rec:
-        fill(rec, n=3000)
-        assert path.with_name("fits.db-wal").stat().st_size > 0
-        assert len(read_store(link)) == 3000
-
-
-# What an earlier file has left
-
-
-@pytest.mark.parametrize("journal", ["wal", "delete"])
-@pytest.mark.parametrize("names", [["a", "b"], ["p", "q", "r"]])
-def test_what_an_earlier_file_left_is_moved_aside_and_can_be_read(path, journal, names):
-    other_python(KILLED, path, journal)
-    suffix = "-wal" if journal == "wal" else "-journal"
-    left = Path(f"{path}{suffix}").read_bytes()
-    copy = path.read_bytes()
-    assert left
-    path.unlink()
-    with pytest.raises(RecorderError, match=f"Only 'fits.db{suffix}' is left"):
-        read_store(path)
-    with pytest.warns(VsbqWarning, match="earlier") as caught:
-        rec = Recorder(path, names=names, tag="new")
-    with rec:
-        assert len(rec) == 0
-        rec.record([1.0] * len(names), -7.0)
-    assert read_store(path).log_density.tolist() == [-7.0]
-    (aside,) = path.parent.glob(f"fits.db.left-*{suffix}")
-    assert str(aside) in str(caught[0].message)
-    assert aside.read_bytes() == left
-    main = Path(str(aside).removesuffix(suffix))
-    main.write_bytes(copy)  # as the warning says: with a copy of the file all is there again
-    assert read_store(main).log_density.tolist() == [-1.0] * 50
-
-
-def test_companions_without_a_page_leave_nothing(path):
-    for suffix in ("-wal", "-shm", "-journal"):
-        Path(f"{path}{suffix}").write_bytes(b"x" * 32768 if suffix == "-shm" else b"")
-    with Recorder(path, names=NAMES) as rec:
-        rec.record([0.0, 0.0], 1.0)
-    assert [place.name for place in path.parent.iterdir()] == ["fits.db"]
-
-
-def test_only_one_process_at_a_time_makes_a_file(path, monkeypatch):
-    """Another one's new log must not be taken for an old one, so that the second waits until the first is done."""
-    order, real = [], record_file.move_left_over
-
-    def slowly(place):
-        order.append("begin")
-        time.sleep(0.3)
-        real(place)
-        order.append("end")
-
-    monkeypatch.setattr(record_file, "move_left_over", slowly)
-    code = "import sys; from vsbq.record import Recorder; Recorder(sys.argv[1], names=['a', 'b']).record([0, 0], 1.0)"
-    waiting = threading.Thread(target=lambda: order.append(other_python(code, path).returncode))
-    with companions.alone(path):
-        waiting.start()
-        time.sleep(1.5)
-        assert order == []
-        assert not path.exists()
-    waiting.join()
-    assert order == [0]
-    assert len(read_store(path)) == 1
-    Recorder(path.with_name("other.db"), names=NAMES).close()
-    assert order == [0, "begin", "end"]
-    assert not list(path.parent.glob(".*"))
-
-
-def test_a_lock_that_is_held_too_long(path, monkeypatch):
-    monkeypatch.setattr(companions, "PATIENCE", 0.2)
-    hold = "import fcntl, os, sys, time; d = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT); fcntl.lockf(d, 2)"
-    place = path.with_name(".fits.db.lock")
-    holder = subprocess.Popen(
-        [sys.executable, "-c", f"{hold}; print('held', flush=True); time.sleep(60)", str(place)],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with holder:
-        holder.stdout.readline()
-        try:
-            with pytest.raises(RecorderError, match="Another process holds"):
-                Recorder(path, names=NAMES)
-        finally:
-            holder.kill()
-    Recorder(path, names=NAMES).close()
-    assert [entry.name for entry in path.parent.iterdir()] == ["fits.db"]
 
 
 # A file that vanishes while it is in use
@@ -264,6 +110,45 @@ print(read_store(sys.argv[1]).log_density.tolist())
         said, _ = other.communicate("\n")
     assert said.strip() == "[1.0, 2.0]"
     assert len(read_store(rescued(path))) == 30
+
+
+UNTIL_GONE = """
+import sys
+from vsbq.record import Recorder, RecorderError
+rec, count = Recorder(sys.argv[1], names=["a", "b"]), 0
+f = rec.maximise(lambda x: -x[1])
+print("ready", flush=True)
+try:
+    while True:
+        f([float(sys.argv[2]), float(count)])
+        count += 1
+except RecorderError as error:
+    print(count, "was deleted" in str(error) or "was replaced" in str(error))
+"""
+
+
+@pytest.mark.parametrize("change", [delete, replace_by_recorder])
+def test_processes_that_record_at_once_to_a_file_that_is_deleted_lose_nothing(path, change):
+    environment = os.environ | {"PYTHONPATH": str(Path(vsbq.__file__).parents[1]), "OPENBLAS_NUM_THREADS": "1"}
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", UNTIL_GONE, str(path), str(i)], env=environment, stdout=subprocess.PIPE, text=True
+        )
+        for i in range(3)
+    ]
+    for child in children:
+        assert child.stdout.readline() == "ready\n"
+    time.sleep(0.5)
+    change(path)
+    counts = [child.communicate()[0].split() for child in children]
+    assert [said for _, said in counts] == ["True"] * 3
+    places = [place for place in path.parent.glob("fits.db.rescued-*") if place.name[-4:] not in ("-wal", "-shm")]
+    merge(places, into=path.with_name("all.db"))
+    points = read_store(path.with_name("all.db")).points
+    for i, (count, _) in enumerate(counts):
+        assert int(count) > 100
+        there = np.sort(points[points[:, 0] == i, 1])
+        assert set(np.arange(float(count))) <= set(there)
 
 
 def test_closing_a_recorder_whose_file_was_deleted_saves_it_too(path):
