@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from vsbq.errors import EvaluationsError
 
-#: Numbers in a table, parameters and values together: half a gigabyte of them.
-MOST_NUMBERS = 2**26
+#: Numbers in a table, parameters and values together: 256 MB of them. Reading and checking takes up to ten times that.
+MOST_NUMBERS = 2**25
 MOST_COLUMNS = 10_000
 
 #: An honest file does not grow by more than this factor when it is decompressed, unless it is small.
