@@ -22,9 +22,10 @@ are; merging one into a new file makes a file of version 2.
 
 An evaluation is committed when the wrapped call returns. From then on it survives the end of the process, `kill -9`
 included. A power cut or a crash of the operating system may take the last few with it (WAL with `synchronous=NORMAL`
-does not wait for the disk), but leaves the file sound; should it leave a hole in `-wal`, opening says so. While it is open, the file has two companions, `-wal` and
-`-shm`; evaluations may be in `-wal` only, so copy a file after closing it, or copy all three. If it is deleted without
-them, a new file of the same name does not take them over: they are moved aside.
+does not wait for the disk), but leaves the file sound; should it leave a hole in `-wal`, opening says so. While it is
+open, the file has two companions, `-wal` and `-shm`; evaluations may be in `-wal` only, so copy a file after closing
+it, or copy all three. If it is deleted without them, a new file of the same name does not take them over: they are
+moved aside.
 
 WAL needs memory shared between the processes, which network drives don't have. There the file is made with an ordinary
 journal: just as safe, but an evaluation then takes milliseconds. For several machines use one file each, then `merge`.
