@@ -247,7 +247,9 @@ def apply_nonfinite(rows: Rows, policy: str) -> Rows:
 def _nonfinite(rows: Rows) -> dict[str, Bool[ndarray, " n"]]:
     """What is wrong with which rows; a density or a prior of zero is fine."""
     columns = {"the log density": rows.log_density, "the log prior": rows.log_prior}
-    bad = {"points has NaN or inf": ~(np.abs(rows.points) < BEYOND).all(axis=1)}
+    huge = np.isfinite(rows.points).all(axis=1) & ~(np.abs(rows.points) < BEYOND).all(axis=1)
+    bad = {"points has NaN or inf": ~np.isfinite(rows.points).all(axis=1)}
+    bad[f"points has numbers beyond ±{BEYOND:g} (use another unit)"] = huge
     bad |= {f"{what} is NaN or +inf": ~(array < BEYOND) for what, array in columns.items() if array is not None}
     if rows.sd is not None:
         bad["log_density_sd is NaN or inf"] = ~(rows.sd < BEYOND)
