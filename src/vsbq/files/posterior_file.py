@@ -155,8 +155,8 @@ def load(path: str | os.PathLike[str]) -> Posterior:
     source = Path(path)
     if not source.exists():
         source = _with_suffix(source)
-    if source.exists() and not source.is_file():
-        raise PosteriorFileError(f"'{source}' is no file but a folder, a pipe or a device. Pass a posterior file.")
+    if source.exists() and not (source.is_file() or source.is_dir()):
+        raise PosteriorFileError(f"'{source}' is no file but a pipe or a device. Pass a posterior file.")
     with source.open("rb") as stream:
         try:
             return _put_together(*read(stream, _Header, _shapes, format_name=FORMAT, version=VERSION))

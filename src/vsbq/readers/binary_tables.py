@@ -139,9 +139,7 @@ def read_parquet(stream: BufferedIOBase, size: int) -> Table:
     limits.check_expansion(8 * rows * max(len(numeric), 1), size)
     limits.check_numbers(rows, max(len(numeric), 1))
     stream.seek(0)
-    # A name may also select what stands before a dot in others: whatever is text stays a dictionary, which is small.
-    text = [name for name, kind in kinds.items() if _is_text(kind)]
-    file = parquet.ParquetFile(stream, page_checksum_verification=True, read_dictionary=text)
+    file = parquet.ParquetFile(stream, page_checksum_verification=True)
     try:
         table = file.read(columns=numeric, use_threads=False)
     except OSError as error:
@@ -163,11 +161,6 @@ def _is_numeric(kind: Any) -> bool:
     types = __import__("pyarrow.types").types
     kind = kind.value_type if types.is_dictionary(kind) else kind
     return bool(types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind))
-
-
-def _is_text(kind: Any) -> bool:
-    types = __import__("pyarrow.types").types
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind))
 
 
 def _numbers(column: Any) -> ndarray:

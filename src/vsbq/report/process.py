@@ -29,6 +29,8 @@ ERRORS = {
     "outside": "from mass where the surrogate is not trusted",
     "monte_carlo_error": "from random draws",
     "held_out_sd": "from what single regions of the evaluations decide",
+    "untested": "from what too few evaluations leave untested",
+    "beyond": "from what may lie beyond the outermost evaluations",
 }
 
 
