@@ -24,7 +24,6 @@ import pytest
 import vsbq
 from vsbq.cli import main
 from vsbq.commands import demo
-from vsbq.commands.reading import _tagged
 from vsbq.commands.terminal import Terminal
 from vsbq.errors import VsbqWarning
 from vsbq.record import Recorder
@@ -301,14 +300,27 @@ def test_the_tag_of_a_fit_is_told(quick, tmp_path, table):
     assert "tag is 3. It must be a text" in call("audit", table, *config)[2]
 
 
-def test_a_tag_that_is_told_wins_over_that_of_a_recorder(tmp_path):
-    """Only the door: what a recorder's file brings is tested with the recorder."""
-    stored = vsbq.Evaluations(*evaluations(), tag="v1")
-    assert _tagged(stored, None) is stored
-    told = _tagged(stored, "v2")
-    assert told.tag == "v2"
-    assert told.notes == ("Took the tag 'v2' in place of 'v1' of the file.",)
-    assert _tagged(stored.with_tag(None), "v2").notes == ()
+def test_the_tag_of_a_recorder_is_kept_unless_another_is_told(quick, tmp_path):
+    with Recorder(tmp_path / "fits.db", names=["a", "b"], tag="v1") as recorder:
+        recorder.record(*evaluations())
+    for i, (options, tag) in enumerate((([], "v1"), (["--tag", "v2"], "v2"), (["--tag", "v1"], "v1"))):
+        code, _, err = call("fit", tmp_path / "fits.db", "-o", tmp_path / f"out{i}", *options)
+        assert code == 0, err
+        assert quick[-1].tag == tag
+        assert ("Took the tag 'v2' in place of 'v1' of the file." in quick[-1].notes) == (tag == "v2")
+
+
+def test_files_of_different_tags_are_not_joined(quick, tmp_path):
+    for i in (1, 2):
+        with Recorder(tmp_path / f"{i}.db", names=["a", "b"], tag=f"data {i}") as recorder:
+            recorder.record(*evaluations(seed=i))
+    files = [tmp_path / "1.db", tmp_path / "2.db"]
+    code, _, err = call("fit", *files, "-o", tmp_path / "out")
+    assert code == 1
+    assert "The tag is 'data 1' on one side and 'data 2' on the other" in err
+    assert "use --tag" in err
+    assert call("fit", *files, "-o", tmp_path / "out", "--tag", "all of it")[0] == 0
+    assert quick[-1].tag == "all of it"
 
 
 def test_compare_refuses_different_tags(tmp_path):

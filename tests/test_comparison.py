@@ -17,11 +17,10 @@ from vsbq.comparison import CAVEAT, ComparisonError, compare
 from vsbq.evaluations import Evaluations
 from vsbq.files.posterior_file import load
 from vsbq.group_comparison import _variational, compare_groups, exceedance_probabilities
+from vsbq.history import Elbo, Evidence
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior
-from vsbq.refine import Evidence
 from vsbq.transform import InferenceSpace
-from vsbq.variational import Elbo
 
 
 def model(log_evidence: float, sd: float = 0.1) -> Posterior:

@@ -19,13 +19,13 @@ from scipy import stats
 import vsbq
 from vsbq.bounds import Bounds
 from vsbq.evaluations import Evaluations
+from vsbq.history import Elbo
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior
 from vsbq.report import corner as module
 from vsbq.report.corner import corner
 from vsbq.report.densities import SHARES, middles, pair_marginal, smoothed, surface, surface_of_draws
 from vsbq.transform import InferenceSpace
-from vsbq.variational import Elbo
 
 
 def by_hand(d: int, *, bounds=None, components: int = 3, evaluations: int = 200, names=None) -> Posterior:

@@ -21,12 +21,13 @@ from vsbq.bounds import Bounds
 from vsbq.evaluations import Evaluations
 from vsbq.files import exports
 from vsbq.files.exports import ExportError, safe_names
+from vsbq.history import Elbo
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior
 from vsbq.refine import Refinement
 from vsbq.surrogate import SparseGP
 from vsbq.transform import InferenceSpace
-from vsbq.variational import Elbo, VariationalMixture
+from vsbq.variational import VariationalMixture
 
 MEAN = np.array([1.0, -2.0])
 COV = np.array([[0.5, 0.3], [0.3, 0.8]])
@@ -123,7 +124,7 @@ def test_used_with_duplicates(rng):
     x = np.repeat(rng.normal(size=(60, 2)), 2, axis=0)
     x[0:2] = 90.0
     made = Evaluations(x, -0.5 * (x**2).sum(axis=1))
-    from vsbq.posterior import History
+    from vsbq.history import History
     from vsbq.trim import Trim, trim_evaluations
 
     _, trimmed = trim_evaluations(made, Trim())

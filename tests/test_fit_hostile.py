@@ -1,4 +1,4 @@
-"""Whatever it is given, `fit` returns a posterior or an error of the package that names the cause, without a warning."""
+"""Whatever it is given, `fit` returns a posterior or an error of the package that names the cause; no warnings."""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ import pytest
 
 import vsbq
 from vsbq.errors import VsbqWarning
-from vsbq.noise import NoiseCheck, NoiseFinding, settle_noise
+from vsbq.history import NoiseFinding
+from vsbq.noise import NoiseCheck, settle_noise
 from vsbq.trim import Trim
 
 SD = 1.5

@@ -13,13 +13,14 @@ from scipy.integrate import quad
 import vsbq
 from vsbq.bounds import Bounds
 from vsbq.errors import EvaluationsError
+from vsbq.history import Elbo
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior
 from vsbq.prior_change import LogPrior
 from vsbq.refine import Refinement
 from vsbq.surrogate import SparseGP
 from vsbq.transform import InferenceSpace
-from vsbq.variational import Elbo, VariationalMixture
+from vsbq.variational import VariationalMixture
 
 SETTINGS = vsbq.Settings(
     surrogate=SparseGP(inducing_per_dimension=25, rounds=2, whiten=False),

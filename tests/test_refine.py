@@ -13,7 +13,7 @@ from vsbq.numerics import quadrature
 from vsbq.numerics.mixture import sample
 from vsbq.progress import Progress
 from vsbq.refine import Refinement, _held_out_sd, _pareto_smoothed, _surrogate_sd, refine
-from vsbq.surrogate import Surrogate
+from vsbq.surrogate_model import Surrogate
 from vsbq.transform import unrotated
 from vsbq.trim import Trim, trim_evaluations
 from vsbq.trust import MOST_RISE, TrustedRegion
@@ -168,6 +168,8 @@ def test_nothing_is_refined_where_nothing_is_trusted(post):
     bare = replace(post, refined=None)
     assert bare.log_evidence == post.elbo
     assert bare.log_evidence_sd == post.elbo_sd
+    failed = replace(bare, history=post.history._replace(refinement=fit))
+    assert failed.log_evidence_sd == np.inf  # nothing is known of its error
 
 
 def test_untrusted_mass_is_the_mixtures_and_counts_as_doubt(post):

@@ -17,10 +17,10 @@ from scipy.stats import norm
 import vsbq
 from test_corner import by_hand
 from vsbq.bounds import Bounds
-from vsbq.noise import NoiseFinding
+from vsbq.history import Evidence, History, NoiseFinding, RefinedFit, SurrogateFit, Trimmed, VariationalFit
 from vsbq.numerics.mixture import Mixture
-from vsbq.posterior import History, Posterior
-from vsbq.refine import Evidence, Refined, RefinedFit
+from vsbq.posterior import Posterior
+from vsbq.refine import Refined
 from vsbq.report import digits, write_report
 from vsbq.report.curves import marginal_curve
 from vsbq.report.densities import SHARES, middles, surface
@@ -31,9 +31,8 @@ from vsbq.report.numbers import Numbers, Support
 from vsbq.report.pictures import CornerPicture, _drawable
 from vsbq.report.process import ERRORS, _errors
 from vsbq.report.repeat import fingerprint
-from vsbq.surrogate import SparseGP, SurrogateFit
-from vsbq.trim import Trimmed
-from vsbq.variational import VariationalFit, VariationalMixture
+from vsbq.surrogate import SparseGP
+from vsbq.variational import VariationalMixture
 
 VOID = {"meta", "img", "br", "hr"}
 NASTY = (

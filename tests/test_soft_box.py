@@ -13,7 +13,7 @@ from vsbq.numerics.families import FullCovariance, SharedDiagonal
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.mixture import Mixture, entropy_and_gradient, standard_draws
 from vsbq.numerics.quadrature import expected_and_gradient
-from vsbq.surrogate import Surrogate
+from vsbq.surrogate_model import Surrogate
 from vsbq.transform import InferenceSpace
 from vsbq.variational import SoftBox, elbo_and_gradient
 

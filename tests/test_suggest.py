@@ -1,7 +1,5 @@
 """Suggested points and the update with their values: where they lie, what they tell, what they repair."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -14,7 +12,7 @@ from vsbq.numerics.mixture import Mixture, log_pdf
 from vsbq.refine import Refinement
 from vsbq.shaped_data import SparseGP
 from vsbq.suggest import MOST_POINTS, Suggestion, _Batch, _Doubt, _greedy, _Relevance, suggest
-from vsbq.surrogate import Surrogate
+from vsbq.surrogate_model import Surrogate
 from vsbq.transform import infer_space, rotated
 from vsbq.variational import VariationalMixture, moved
 
@@ -208,33 +206,33 @@ def sparse_gp(rng, d=2):
 def test_blocks_condition_as_one_big_regression_would(rng):
     surrogate = sparse_gp(rng)
     candidates, places = 1.5 * rng.normal(size=(70, 2)), 1.5 * rng.normal(size=(30, 2))
-    doubt = _Doubt(np.full(2, -2.0), np.full(2, 1.0), np.ones(2), 1.3, 0.7)
+    doubt = _Doubt(np.full(2, -2.0), np.full(2, 1.0), np.ones(2), 0.7)
     batch = _Batch(surrogate, (candidates, places), _Relevance(-4.0, 1.0, 1e-3, 0.01), doubt, 0.2)
     for count in (1, 4, 3):
         batch.choose(count)
     picked = candidates[batch.chosen]
-    covariance = partial(sgpr.predict_covariance, surrogate.hyp, surrogate.factors)
+    covariance = surrogate.covariance
     inside, to_places, to_candidates = (
         np.outer(doubt(picked), doubt(b)) * covariance(picked, b) for b in (picked, places, candidates)
     )
     inverse = np.linalg.inv(inside + 0.2**2 * np.eye(8))
     assert len(set(batch.chosen)) == 8
     for points, cross, left in ((places, to_places, batch.variance_there), (candidates, to_candidates, batch.variance)):
-        before = doubt(points) ** 2 * sgpr.predict_variance(surrogate.hyp, surrogate.factors, points)
+        before = doubt(points) ** 2 * surrogate.variance(points)
         assert_allclose(left, before - np.einsum("ap,ab,bp->p", cross, inverse, cross), atol=1e-9)
 
 
 def test_doubt_grows_beyond_the_evaluations():
-    doubt = _Doubt(np.array([-1.0, 0.0]), np.array([1.0, 2.0]), np.array([0.5, 2.0]), 1.5, 2.0)
+    doubt = _Doubt(np.array([-1.0, 0.0]), np.array([1.0, 2.0]), np.array([0.5, 2.0]), 2.0)
     inside, right, corner = doubt(np.array([[0.0, 1.0], [2.0, 1.0], [-2.0, 4.0]]))
-    assert_allclose([inside, right, corner], [1.5, 1.5 * (1 + 2 * 2.0), 1.5 * (1 + 2 * np.sqrt(5.0))])
+    assert_allclose([inside, right, corner], [1.0, 1 + 2 * 2.0, 1 + 2 * np.sqrt(5.0)])
 
 
 def test_the_first_choice_is_the_best_of_all(rng):
     surrogate = sparse_gp(rng)
     candidates, places = 1.5 * rng.normal(size=(50, 2)), 1.5 * rng.normal(size=(30, 2))
     relevance = _Relevance(-4.0, 1.0, 1e-3, 0.01)
-    doubt = _Doubt(np.full(2, -9.0), np.full(2, 9.0), np.ones(2), 1.3, 1.0)
+    doubt = _Doubt(np.full(2, -9.0), np.full(2, 9.0), np.ones(2), 1.0)
     batch = _Batch(surrogate, (candidates, places), relevance, doubt, 0.2)
     slope = relevance.slope(batch.mean_there, batch.variance_there)
     slow = []

@@ -14,9 +14,10 @@ from vsbq._version import __version__
 from vsbq.bounds import BoundsLike
 from vsbq.errors import EvaluationsError, FitError, VsbqError
 from vsbq.evaluations import Evaluations
+from vsbq.history import History
 from vsbq.noise import NoiseCheck, settle_noise
 from vsbq.numerics.families import SharedDiagonal
-from vsbq.posterior import History, Posterior, RandomState
+from vsbq.posterior import Posterior, RandomState
 from vsbq.progress import Progress
 from vsbq.refine import Refinement, refine
 from vsbq.shaped_data import Shaping, SparseGP

@@ -18,6 +18,7 @@ from scipy.spatial import cKDTree
 from vsbq._typing import Bool, Float, Int, ndarray
 from vsbq.errors import VsbqWarning
 from vsbq.evaluations import Evaluations
+from vsbq.history import NoiseFinding
 from vsbq.learning import weak_prior
 from vsbq.numerics import exact
 from vsbq.numerics.optimise import GaussianPrior, Maximum, Objective, maximise_with_prior
@@ -47,31 +48,6 @@ class NoiseCheck:
     tolerable_factor: float = 1.25  # between the given and the estimated noise
     least_gain: float = 10.0  # nats of evidence
     enough_replicates: int = 30  # degrees of freedom with which replicates alone decide
-
-
-class NoiseFinding(NamedTuple):
-    """What was found, for the report: `factor` multiplies given standard deviations; `sd` is the typical one in use."""
-
-    kind: str  # "exact", "given", "estimated" or "rescaled"
-    sd: float
-    factor: float
-    replicates: int  # degrees of freedom of evaluations at the same point
-
-    @property
-    def words(self) -> str:
-        """What the user should know; empty where everything is as it was said to be."""
-        if self.kind == "estimated":
-            return (
-                f"No log_density_sd was given, but the evaluations are noisy: a standard deviation of {self.sd:.2g} is "
-                "estimated from them and used. Give log_density_sd if you know it."
-            )
-        if self.kind == "rescaled":
-            much = f"{self.factor:.2g} times as noisy" if self.factor >= 0.01 else "hardly noisy at all, far less"
-            return (
-                f"The evaluations are {much} as log_density_sd says; it is multiplied by {self.factor:.2g}. Is it a "
-                "standard deviation, and of the log density itself? Settings(noise=None) takes it as it is."
-            )
-        return ""
 
 
 def settle_noise(

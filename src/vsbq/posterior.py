@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.optimize import minimize
@@ -13,17 +13,15 @@ from scipy.optimize import minimize
 from vsbq._typing import ArrayLike, Float, ndarray
 from vsbq.bounds import Bounds
 from vsbq.evaluations import Evaluations
+from vsbq.history import Elbo, Evidence, History
 from vsbq.marginal import NODES, Marginal
-from vsbq.noise import NoiseFinding
 from vsbq.numerics import mixture as mix
 from vsbq.numerics.mixture import Mixture
 from vsbq.prior_change import DrawnMarginal, PriorChange
-from vsbq.refine import Evidence, Refined, RefinedFit
+from vsbq.refine import Refined
 from vsbq.summary import Summary
-from vsbq.surrogate import Surrogate, SurrogateFit
+from vsbq.surrogate_model import Surrogate
 from vsbq.transform import InferenceSpace
-from vsbq.trim import Trimmed
-from vsbq.variational import Elbo, VariationalFit
 
 if TYPE_CHECKING:
     import getdist
@@ -36,18 +34,6 @@ if TYPE_CHECKING:
     from vsbq.fit import Settings
 
 RandomState = int | np.random.Generator | None
-
-
-class History(NamedTuple):
-    """How the fit went: read in reports, never by the algorithm."""
-
-    trimmed: Trimmed
-    surrogate: SurrogateFit
-    variational: VariationalFit
-    seconds: dict[str, float]
-    version: str
-    refinement: RefinedFit | None = None
-    noise: NoiseFinding | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +100,8 @@ class Posterior:
         """
         if self._evidence is not None:
             return self._evidence.sd
-        failed = self.history is not None and self.history.refinement is not None
-        return float(np.inf) if failed else self.elbo_sd
+        tried = None if self.history is None else self.history.refinement
+        return float(np.inf) if tried is not None and tried.method == "none" else self.elbo_sd
 
     @property
     def _evidence(self) -> Evidence | None:

@@ -17,13 +17,13 @@ from scipy.special import logsumexp
 from vsbq._typing import Bool, Float, Int, ndarray
 from vsbq.errors import EvaluationsError, count_in_words, rows_in_words
 from vsbq.evaluations import Evaluations
+from vsbq.history import Elbo, Evidence
 from vsbq.marginal import Marginal
 from vsbq.numerics import mixture as mix
 from vsbq.numerics.em import effective_size, weighted_em
 from vsbq.numerics.mixture import Mixture
 from vsbq.progress import logger
-from vsbq.refine import Evidence, Refined, Refinement, _pareto_smoothed, _surrogate_sd
-from vsbq.variational import Elbo
+from vsbq.refine import Refined, Refinement, _pareto_smoothed, _surrogate_sd
 
 if TYPE_CHECKING:
     from vsbq.fit import Settings

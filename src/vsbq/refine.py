@@ -14,12 +14,12 @@ import numpy as np
 from scipy.special import logsumexp
 
 from vsbq._typing import Float, ndarray
-from vsbq.numerics import sgpr
+from vsbq.history import Evidence, RefinedFit
+from vsbq.model import LogDensityModel
 from vsbq.numerics.em import effective_size
 from vsbq.numerics.mixture import Mixture, log_pdf, sample
 from vsbq.numerics.pareto import Smoothed, smoothed_weights
 from vsbq.progress import Progress, logger
-from vsbq.surrogate import Surrogate
 from vsbq.trust import TrustedRegion
 
 #: A Pareto shape that says: not even the first moment exists.
@@ -50,35 +50,6 @@ class Refinement:
     particles: int = 8000
     moves: int = 20  # Metropolis steps at every temperature
     uncertainty_draws: int = 1000
-
-
-class RefinedFit(NamedTuple):
-    """How the refinement went, for the report."""
-
-    method: str  # "importance", "sequential" or "none"
-    pareto_shape: float
-    effective_share: float  # of the draws
-    share_outside: float  # of the mixture's mass where the surrogate is not trusted
-    steps: int  # temperatures of the sequential Monte Carlo
-
-
-class Evidence(NamedTuple):
-    """Log evidence relative to the offset, and what it may be off by: by the surrogate's uncertainty, by mass outside
-    the trusted region, by Monte Carlo, by what it owes to single regions of the evaluations, by what could not be
-    tested for want of evaluations, and by what the surrogate sees beyond the outermost ones."""
-
-    value: float
-    surrogate_sd: float
-    outside: float
-    monte_carlo_error: float
-    held_out_sd: float = 0.0  # jackknife over blocks of evaluations
-    untested: float = 0.0  # the surrogate's uncertainty again, as far as too few blocks could be held out to test it
-    beyond: float = 0.0  # log of one plus the mass beyond the evaluations, if the surrogate were right there
-
-    @property
-    def sd(self) -> float:
-        """All of it together."""
-        return float(np.sqrt(sum(part**2 for part in self[1:])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +164,7 @@ def _pareto_smoothed(log_weights: Float[ndarray, " n"]) -> Smoothed:
 
 
 def _surrogate_sd(
-    surrogate: Surrogate,
+    surrogate: LogDensityModel,
     points: Float[ndarray, "n d"],
     weights: Float[ndarray, " n"],
     settings: Refinement,
@@ -201,8 +172,7 @@ def _surrogate_sd(
 ) -> float:
     """Standard deviation of the log evidence under the surrogate: ∫∫ p(u) p(u') cov(f(u), f(u')), to first order."""
     rows = rng.choice(len(points), (2, settings.uncertainty_draws), p=weights / weights.sum())
-    covariance = sgpr.predict_covariance(surrogate.hyp, surrogate.factors, points[rows[0]], points[rows[1]])
-    return surrogate.overconfidence * float(np.sqrt(max(covariance.mean(), 0.0)))
+    return float(np.sqrt(max(surrogate.covariance(points[rows[0]], points[rows[1]]).mean(), 0.0)))
 
 
 def _held_out_sd(

@@ -17,11 +17,10 @@ import numpy as np
 
 from vsbq._typing import Float, Int, ndarray
 from vsbq.errors import VsbqError
+from vsbq.model import LocatedPoints, LogDensityModel
 from vsbq.numerics import linalg
-from vsbq.numerics.kernel import kernel
 from vsbq.numerics.shaping import contour_depth
 from vsbq.posterior import Posterior, RandomState
-from vsbq.surrogate import Surrogate
 
 __all__ = ["Suggestion", "suggest"]
 
@@ -72,7 +71,7 @@ def suggest(
     return surrogate.space.inverse(candidates[batch.chosen])
 
 
-def _surrogate(post: Posterior) -> Surrogate:
+def _surrogate(post: Posterior) -> LogDensityModel:
     if post.surrogate is None:
         raise VsbqError(
             "This posterior has no surrogate (a compact file leaves it out), and without it nothing can be said about "
@@ -96,7 +95,7 @@ def _noise_sd(post: Posterior, settings: Suggestion) -> float:
 
 
 def _proposals(
-    post: Posterior, surrogate: Surrogate, size: int, settings: Suggestion, rng: np.random.Generator
+    post: Posterior, surrogate: LogDensityModel, size: int, settings: Suggestion, rng: np.random.Generator
 ) -> Float[ndarray, "n d"]:
     """Points in the surrogate's coordinates: draws of the posterior, of wider ones, and of a wide box."""
     counts = np.ceil(np.array(settings.shares) * size).astype(int)
@@ -166,7 +165,7 @@ def _box(post: Posterior, drawn: Float[ndarray, "n d"]) -> tuple[Float[ndarray, 
     return good.min(axis=0), good.max(axis=0)
 
 
-def _distinct(u: Float[ndarray, "n d"], surrogate: Surrogate) -> Float[ndarray, "k d"]:
+def _distinct(u: Float[ndarray, "n d"], surrogate: LogDensityModel) -> Float[ndarray, "k d"]:
     """Without those that are equal in the user's space or so far out that they are on a bound there."""
     x = surrogate.space.inverse(u)
     u, x = (part[np.isfinite(x).all(axis=1) & ~surrogate.space.at_edge(x)] for part in (u, x))
@@ -182,7 +181,7 @@ class _Relevance(NamedTuple):
     small_variance: float
 
     @classmethod
-    def of(cls, post: Posterior, surrogate: Surrogate, settings: Suggestion) -> _Relevance:
+    def of(cls, post: Posterior, surrogate: LogDensityModel, settings: Suggestion) -> _Relevance:
         draws = surrogate.space.forward(post.sample(1000, np.random.default_rng(0)))
         top = float(np.quantile(surrogate.mean(draws), 0.99))
         level = top - contour_depth(settings.contour, post.dimension)
@@ -196,7 +195,7 @@ class _Relevance(NamedTuple):
 
 
 class _Doubt(NamedTuple):
-    """By how much the surrogate's standard deviations are too small: everywhere, and more so beyond the evaluations.
+    """By how much the surrogate's standard deviations are too small beyond the evaluations.
 
     The mean of the Gaussian process is a paraboloid through the evaluations that counts as known. Where it explains
     them well the surrogate is as sure of it outside, where nothing was evaluated.
@@ -205,11 +204,10 @@ class _Doubt(NamedTuple):
     lower: Float[ndarray, " d"]  # box of the evaluations in the surrogate's coordinates
     upper: Float[ndarray, " d"]
     sd: Float[ndarray, " d"]  # of the posterior
-    everywhere: float
     growth: float
 
     @classmethod
-    def of(cls, post: Posterior, surrogate: Surrogate, settings: Suggestion) -> _Doubt:
+    def of(cls, post: Posterior, surrogate: LogDensityModel, settings: Suggestion) -> _Doubt:
         draws = surrogate.space.forward(post.sample(1000, np.random.default_rng(0)))
         box = draws
         if post.refined is not None:
@@ -217,38 +215,38 @@ class _Doubt(NamedTuple):
         elif post.evaluations is not None:
             box = surrogate.space.forward(post.evaluations.points)
         growth = settings.growing_doubt
-        return cls(box.min(axis=0), box.max(axis=0), draws.std(axis=0), surrogate.overconfidence, growth)
+        return cls(box.min(axis=0), box.max(axis=0), draws.std(axis=0), growth)
 
     def __call__(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """Factor of the standard deviation at each point."""
         outside = np.maximum(np.maximum(self.lower - u, u - self.upper), 0.0) / self.sd
-        return self.everywhere * (1.0 + self.growth * np.linalg.norm(outside, axis=1))
+        return 1.0 + self.growth * np.linalg.norm(outside, axis=1)
 
 
 # The batch
 
 
 class _Part(NamedTuple):
-    """Points with what the covariance needs of them: L⁻¹ k(Z, x), L_V⁻¹ of that, and the factor of doubt."""
+    """Points with their covariances, and the factor of doubt at each of them."""
 
-    points: Float[ndarray, "n d"]
-    prior: Float[ndarray, "m n"]
-    post: Float[ndarray, "m n"]
+    located: LocatedPoints
     doubt: Float[ndarray, " n"]
 
     @classmethod
-    def of(cls, surrogate: Surrogate, points: Float[ndarray, "n d"], doubt: _Doubt) -> _Part:
-        factors = surrogate.factors
-        prior = linalg.solve_lower(factors.chol_kernel, kernel(factors.inducing, points, surrogate.hyp))
-        return cls(points, prior, linalg.solve_lower(factors.chol_v, prior), doubt(points))
+    def of(cls, model: LogDensityModel, points: Float[ndarray, "n d"], doubt: _Doubt) -> _Part:
+        return cls(model.at(points), doubt(points))
 
     def take(self, rows: Int[ndarray, " k"]) -> _Part:
-        prior, post = (np.asfortranarray(part[:, rows]) for part in (self.prior, self.post))
-        return _Part(self.points[rows], prior, post, self.doubt[rows])
+        return _Part(self.located.take(rows), self.doubt[rows])
 
-    def variance(self, surrogate: Surrogate) -> Float[ndarray, " n"]:
-        plain = surrogate.hyp.output_variance - np.einsum("mn,mn->n", self.prior, self.prior)
-        return self.doubt**2 * np.maximum(plain + np.einsum("mn,mn->n", self.post, self.post), 0.0)
+    def variance(self) -> Float[ndarray, " n"]:
+        return self.doubt**2 * self.located.variance()
+
+    def covariance(self, other: _Part) -> Float[ndarray, "n k"]:
+        out = self.located.covariance(other.located)
+        out *= self.doubt[:, None]
+        out *= other.doubt
+        return out
 
 
 class _Batch:
@@ -256,20 +254,20 @@ class _Batch:
 
     def __init__(
         self,
-        surrogate: Surrogate,
+        surrogate: LogDensityModel,
         points: tuple[Float[ndarray, "c d"], Float[ndarray, "p d"]],
         relevance: _Relevance,
         doubt: _Doubt,
         noise_sd: float,
     ) -> None:
         candidates, places = (_Part.of(surrogate, each, doubt) for each in points)
-        self.surrogate, self.relevance, self.part = surrogate, relevance, candidates
+        self.relevance, self.part = relevance, candidates
         # No less than rounding errors of the kernel matrices.
-        self.noise = max(noise_sd**2, 1e-8 * surrogate.hyp.output_variance * float(candidates.doubt.max()) ** 2)
-        self.cross = self._covariance(candidates, places)
-        self.variance, self.variance_there = candidates.variance(surrogate), places.variance(surrogate)
-        self.mean_there = surrogate.mean(places.points)
-        self.rows = np.empty((0, len(candidates.points)))  # Cholesky rows of the chosen points
+        self.noise = max(noise_sd**2, 1e-8 * surrogate.prior_variance * float(candidates.doubt.max()) ** 2)
+        self.cross = candidates.covariance(places)
+        self.variance, self.variance_there = candidates.variance(), places.variance()
+        self.mean_there = surrogate.mean(points[1])
+        self.rows = np.empty((0, len(candidates.doubt)))  # Cholesky rows of the chosen points
         self.chosen: list[int] = []
 
     def choose(self, count: int) -> None:
@@ -280,13 +278,13 @@ class _Batch:
         listed = np.argsort(-gain, kind="stable")[: max(SHORTLIST, 4 * count)]
         listed = listed[np.isfinite(gain[listed])]
         near = self.part.take(listed)
-        among = self._covariance(near, near) - linalg.product(self.rows[:, listed].T, self.rows[:, listed])
+        among = near.covariance(near) - linalg.product(self.rows[:, listed].T, self.rows[:, listed])
         picked = _greedy(among, self.cross[listed], slope, self.noise, count)
         self._condition(listed[picked])
 
     def _condition(self, new: Int[ndarray, " b"]) -> None:
         """Take what evaluations of some candidates would explain off all covariances."""
-        to_all = self._covariance(self.part.take(new), self.part)
+        to_all = self.part.take(new).covariance(self.part)
         to_all -= linalg.product(np.asfortranarray(self.rows[:, new].T), self.rows)
         factor, _ = linalg.jittered_cholesky(to_all[:, new] + self.noise * np.eye(len(new)), self.noise)
         rows = linalg.solve_lower(factor, np.asfortranarray(to_all))
@@ -296,15 +294,6 @@ class _Batch:
         self.variance_there = np.maximum(self.variance_there - np.einsum("bp,bp->p", there, there), 0.0)
         self.rows = np.concatenate([self.rows, rows])
         self.chosen.extend(int(i) for i in new)
-
-    def _covariance(self, a: _Part, b: _Part) -> Float[ndarray, "a b"]:
-        """Posterior covariance, Eq. 19, times the doubt."""
-        out = kernel(a.points, b.points, self.surrogate.hyp)
-        out -= linalg.product(np.asfortranarray(a.prior).T, b.prior)
-        out += linalg.product(np.asfortranarray(a.post).T, b.post)
-        out *= a.doubt[:, None]
-        out *= b.doubt
-        return out
 
 
 def _greedy(

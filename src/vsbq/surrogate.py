@@ -2,80 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
-from vsbq._typing import ArrayLike, Float, ndarray
+from vsbq._typing import Float, ndarray
 from vsbq.calibration import calibrate
 from vsbq.contradiction import correct
 from vsbq.coordinates import first_hyperparameters
 from vsbq.errors import FitError
+from vsbq.history import SurrogateFit
 from vsbq.learning import learn_sparse, learning_set, polish
-from vsbq.numerics import linalg, sgpr
+from vsbq.numerics import sgpr
 from vsbq.numerics.inducing import greedy_inducing
-from vsbq.numerics.kernel import Hyperparameters, kernel
+from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.linalg import NotPositiveDefinite
 from vsbq.numerics.shaping import contour_depth
 from vsbq.progress import Progress, logger
 from vsbq.shaped_data import Regression, ShapedData, SparseGP
-from vsbq.transform import InferenceSpace
+from vsbq.surrogate_model import Surrogate
 from vsbq.trim import TrainingSet
-
-
-class Prediction(NamedTuple):
-    """Mean and standard deviation of the log density."""
-
-    mean: Float[ndarray, " n"]
-    sd: Float[ndarray, " n"]
-
-
-class SurrogateFit(NamedTuple):
-    """How the surrogate came about, for the report."""
-
-    bound: float
-    bounds_by_round: tuple[float, ...]
-    inducing: int
-    jitter: float
-    miss: float  # root mean square residual of the high-density evaluations beyond their noise, nats
-    shaping_strength: float  # learnt factor of the shaping noise
-    failures: int  # factorisations that failed and were stepped over
-    rotated: bool  # whether the surrogate works in whitened coordinates
-
-
-@dataclass(frozen=True, eq=False)
-class Surrogate:
-    """The sparse GP posterior of the log density; `predict` speaks the user's space, the rest inference space."""
-
-    space: InferenceSpace
-    hyp: Hyperparameters
-    factors: sgpr.Factors
-    offset: float
-    overconfidence: float = 1.0  # by which the sparse GP's own sd has to be multiplied
-    without: Float[ndarray, "b m"] | None = None  # changes of the weights if blocks of evaluations were not there
-    tested: float = 1.0  # how far the error bars were tested on held-out evaluations, from 0 (not at all) to 1
-
-    def predict(self, x: ArrayLike) -> Prediction:
-        """Log density at points (n, D) of the user's space: mean and sd of the surrogate."""
-        u = self.space.forward(np.atleast_2d(np.asarray(x, dtype=np.float64)))
-        mean = sgpr.predict_mean(self.hyp, self.factors, u) - self.space.log_jacobian(u) + self.offset
-        return Prediction(mean, np.sqrt(self.variance(u)))
-
-    def mean(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
-        """Posterior mean in inference space, relative to `offset`."""
-        return sgpr.predict_mean(self.hyp, self.factors, u)
-
-    def changes(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "b n"]:
-        """How the mean changes at each point if one block of evaluations, or another, is left out."""
-        if self.without is None:
-            return np.zeros((0, len(u)))
-        return np.asarray(linalg.product(self.without, kernel(self.factors.inducing, u, self.hyp)))
-
-    def variance(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
-        """Posterior variance in inference space, as held-out evaluations suggest it."""
-        return self.overconfidence**2 * sgpr.predict_variance(self.hyp, self.factors, u)
 
 
 def fit_surrogate(

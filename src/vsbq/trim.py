@@ -11,6 +11,7 @@ from scipy.spatial import cKDTree
 from vsbq._typing import Bool, Float, Int, ndarray
 from vsbq.errors import FitError
 from vsbq.evaluations import Evaluations
+from vsbq.history import Trimmed
 from vsbq.numerics.shaping import contour_depth
 from vsbq.numerics.subset import spread_rows
 from vsbq.transform import GRID, InferenceSpace, infer_space, rotated
@@ -86,17 +87,6 @@ class TrainingSet:
 
     def __len__(self) -> int:
         return len(self.points)
-
-
-class Trimmed(NamedTuple):
-    """What step 1 did, for the report."""
-
-    given: int
-    kept: int
-    trimmed: int
-    merged: int
-    zero_density: int
-    at_edge: int
 
 
 def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[TrainingSet, Trimmed]:

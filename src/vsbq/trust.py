@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from vsbq._typing import Bool, Float, ndarray
+from vsbq.model import LogDensityModel
 from vsbq.numerics.em import truncated_weights
 from vsbq.numerics.mixture import Mixture, log_pdf, sample
-from vsbq.surrogate import Surrogate
 from vsbq.trim import TrainingSet
 
 #: Share of its mass that a higher ELBO may move to where the surrogate cannot be trusted.
@@ -27,7 +27,7 @@ class TrustedRegion:
     """In the training points' box, where the surrogate is not merely guessing, and where it does not claim more than
     any evaluation has shown."""
 
-    surrogate: Surrogate
+    surrogate: LogDensityModel
     lower: Float[ndarray, " d"]
     upper: Float[ndarray, " d"]
     most_variance: float
@@ -35,7 +35,7 @@ class TrustedRegion:
     most_rise: float = MOST_RISE
 
     @classmethod
-    def around(cls, surrogate: Surrogate, training: TrainingSet) -> TrustedRegion:
+    def around(cls, surrogate: LogDensityModel, training: TrainingSet) -> TrustedRegion:
         """Up to a standard deviation of one nat plus thrice the usual one near the top, and as far above the top."""
         near = np.argsort(-training.level, kind="stable")[: max(100, len(training) // 20)]
         usual = np.sqrt(np.quantile(surrogate.variance(training.points[near[:: max(1, len(near) // 500)]]), 0.9))

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from vsbq._typing import Float, ndarray
-from vsbq.numerics import quadrature
+from vsbq.history import Elbo, VariationalFit
+from vsbq.model import LogDensityModel
 from vsbq.numerics.em import effective_size, weighted_em
 from vsbq.numerics.families import Family, FullCovariance, SharedDiagonal, log_softmax
 from vsbq.numerics.mixture import (
@@ -25,7 +26,6 @@ from vsbq.numerics.optimise import adam, maximise
 from vsbq.numerics.shaping import contour_depth
 from vsbq.numerics.subset import cluster_centres
 from vsbq.progress import Progress, logger
-from vsbq.surrogate import Surrogate
 from vsbq.transform import InferenceSpace
 from vsbq.trim import TrainingSet
 from vsbq.trust import TrustedRegion
@@ -53,21 +53,6 @@ class VariationalMixture:
     def components(self, dimension: int) -> int:
         """Number of components K to start with."""
         return min(self.base_components + self.components_per_dimension * dimension, self.most_components)
-
-
-class Elbo(NamedTuple):
-    """The evidence lower bound, the sd that the surrogate's own uncertainty gives it, and its Monte Carlo error."""
-
-    value: float
-    sd: float
-    monte_carlo_error: float
-
-
-class VariationalFit(NamedTuple):
-    """How the mixture came about, for the report."""
-
-    starts: tuple[tuple[str, float], ...]  # name of a start and its ELBO after the first schedule
-    components: int
 
 
 class SoftBox(NamedTuple):
@@ -107,7 +92,7 @@ def _outside(
 def elbo_and_gradient(
     free: Float[ndarray, " p"],
     family: Family,
-    surrogate: Surrogate,
+    surrogate: LogDensityModel,
     box: SoftBox,
     draws: Float[ndarray, "k s d"],
 ) -> tuple[float, Float[ndarray, " p"]]:
@@ -115,7 +100,7 @@ def elbo_and_gradient(
     mixture = family.mixture(free)
     if is_degenerate(mixture):
         return np.nan, np.zeros_like(free)
-    expected, g = quadrature.expected_and_gradient(mixture, surrogate.hyp, surrogate.factors)
+    expected, g = surrogate.expectation(mixture)
     uncertainty, h = entropy_and_gradient(mixture, draws)
     penalty, p = box.penalty_and_gradient(mixture)
     total = MixtureGradient(g.weights + h.weights, g.means + h.means - p.means, g.trils + h.trils - p.trils)
@@ -221,7 +206,7 @@ def _ascend(
     settings: VariationalMixture,
     schedule: tuple[int, int],
     *,
-    surrogate: Surrogate,
+    surrogate: LogDensityModel,
     box: SoftBox,
     rng: np.random.Generator,
 ) -> Mixture:
@@ -237,7 +222,12 @@ def _ascend(
 
 
 def _stochastic_ascent(
-    mixture: Mixture, settings: VariationalMixture, *, surrogate: Surrogate, box: SoftBox, rng: np.random.Generator
+    mixture: Mixture,
+    settings: VariationalMixture,
+    *,
+    surrogate: LogDensityModel,
+    box: SoftBox,
+    rng: np.random.Generator,
 ) -> Mixture:
     """Adam with fresh draws at every step, as in the paper."""
     family = settings.family(mixture)
@@ -251,16 +241,15 @@ def _stochastic_ascent(
     return family.mixture(adam(objective, family.start(), steps=steps, rate=0.05, final_rate=0.001).argument)
 
 
-def elbo(mixture: Mixture, surrogate: Surrogate, rng: np.random.Generator, draws: int) -> Elbo:
+def elbo(mixture: Mixture, surrogate: LogDensityModel, rng: np.random.Generator, draws: int) -> Elbo:
     """The surrogate ELBO from fresh draws, in eight independent sets that give its Monte Carlo error."""
     k, d = mixture.means.shape
     per_component = max(32, draws // (8 * k))
     entropies = [entropy(mixture, unbiased_draws(k, per_component, d, rng)) for _ in range(8)]
-    expected = quadrature.expected_and_gradient(mixture, surrogate.hyp, surrogate.factors)[0]
-    covariance = quadrature.integral_covariance(mixture, surrogate.hyp, surrogate.factors)
-    variance = surrogate.overconfidence**2 * float(mixture.weights @ covariance @ mixture.weights)
+    expected = surrogate.expectation(mixture)[0]
+    variance = surrogate.expectation_variance(mixture)
     error = float(np.std(entropies, ddof=1) / np.sqrt(len(entropies)))
-    return Elbo(expected + float(np.mean(entropies)), float(np.sqrt(max(variance, 0.0))), error)
+    return Elbo(expected + float(np.mean(entropies)), float(np.sqrt(variance)), error)
 
 
 def starts(

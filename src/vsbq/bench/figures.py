@@ -318,7 +318,7 @@ def noise_shaping() -> Figure:
 
 def _draw_shaped(row: Sequence[Axes], x: Float[ndarray, " n"], post: Posterior, word: str) -> None:
     assert post.surrogate is not None  # only a posterior read from a file may have none
-    inducing = post.surrogate.space.inverse(post.surrogate.factors.inducing)
+    inducing = post.surrogate.space.inverse(post.surrogate.inducing)
     log_density, density = row
     log_density.plot(x, _rippled(x), "k", lw=1.0)
     log_density.plot(x, post.surrogate.predict(x[:, None]).mean, color=ORANGE, lw=1.8)

@@ -65,15 +65,15 @@ from vsbq.bounds import Bounds
 from vsbq.errors import VsbqError
 from vsbq.evaluations import Evaluations
 from vsbq.files.container import Arrays, Broken, read, write
+from vsbq.history import Elbo, Evidence, History
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.mixture import Mixture
 from vsbq.numerics.sgpr import Factors
-from vsbq.posterior import History, Posterior
-from vsbq.refine import Evidence, Refined
-from vsbq.surrogate import Surrogate
+from vsbq.posterior import Posterior
+from vsbq.refine import Refined
+from vsbq.surrogate_model import Surrogate
 from vsbq.transform import InferenceSpace
 from vsbq.trust import TrustedRegion
-from vsbq.variational import Elbo
 
 __all__ = ["PosteriorFileError", "load", "save"]
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from vsbq.audit import Finding, audit
 from vsbq.evaluations import Evaluations
-from vsbq.posterior import History, Posterior
+from vsbq.history import History
+from vsbq.posterior import Posterior
 from vsbq.report.digits import count, given, interval, plain
 from vsbq.report.markup import Markup, element, facts, joined, paragraph, shortened, table
 

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from math import log
 from typing import NamedTuple
 
-from vsbq.posterior import History, Posterior
-from vsbq.refine import Evidence, RefinedFit
+from vsbq.history import Evidence, History, RefinedFit, SurrogateFit, VariationalFit
+from vsbq.posterior import Posterior
 from vsbq.report.digits import count, in_power, plain, seconds, share, small
 from vsbq.report.markup import Markup, element, facts, joined, paragraph, table
-from vsbq.surrogate import SurrogateFit
-from vsbq.variational import VariationalFit
 
 __all__ = ["how_it_went", "the_evidence"]
 

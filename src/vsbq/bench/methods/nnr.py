@@ -20,6 +20,7 @@ from vsbq._typing import Float, ndarray
 from vsbq.bench.methods.slice_surrogate import evaluations_of
 from vsbq.bench.task import Answer, Stopwatch, Task
 from vsbq.fit import Settings
+from vsbq.history import Elbo
 from vsbq.learning import weak_prior
 from vsbq.numerics.families import Family
 from vsbq.numerics.kernel import Hyperparameters
@@ -27,7 +28,7 @@ from vsbq.numerics.mixture import Mixture, MixtureGradient, entropy, entropy_and
 from vsbq.numerics.optimise import adam
 from vsbq.shaped_data import ShapedData, SparseGP
 from vsbq.trim import TrainingSet, trim_evaluations
-from vsbq.variational import Elbo, SoftBox, starts
+from vsbq.variational import SoftBox, starts
 
 __all__ = ["Network", "NnrSettings", "nnr", "nnr_two_cores"]
 

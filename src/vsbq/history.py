@@ -1,0 +1,114 @@
+"""What each step tells about how it went: read in reports and files, never by a later step."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["Elbo", "Evidence", "History", "NoiseFinding", "RefinedFit", "SurrogateFit", "Trimmed", "VariationalFit"]
+
+
+class NoiseFinding(NamedTuple):
+    """What was found about the noise: `factor` multiplies given standard deviations; `sd` is the typical one in use."""
+
+    kind: str  # "exact", "given", "estimated" or "rescaled"
+    sd: float
+    factor: float
+    replicates: int  # degrees of freedom of evaluations at the same point
+
+    @property
+    def words(self) -> str:
+        """What the user should know; empty where everything is as it was said to be."""
+        if self.kind == "estimated":
+            return (
+                f"No log_density_sd was given, but the evaluations are noisy: a standard deviation of {self.sd:.2g} is "
+                "estimated from them and used. Give log_density_sd if you know it."
+            )
+        if self.kind == "rescaled":
+            much = f"{self.factor:.2g} times as noisy" if self.factor >= 0.01 else "hardly noisy at all, far less"
+            return (
+                f"The evaluations are {much} as log_density_sd says; it is multiplied by {self.factor:.2g}. Is it a "
+                "standard deviation, and of the log density itself? Settings(check_noise=False) takes it as it is."
+            )
+        return ""
+
+
+class Trimmed(NamedTuple):
+    """What step 1 did."""
+
+    given: int
+    kept: int
+    trimmed: int
+    merged: int
+    zero_density: int
+    at_edge: int
+
+
+class SurrogateFit(NamedTuple):
+    """How the surrogate came about."""
+
+    bound: float
+    bounds_by_round: tuple[float, ...]
+    inducing: int
+    jitter: float
+    miss: float  # root mean square residual of the high-density evaluations beyond their noise, nats
+    shaping_strength: float  # learnt factor of the shaping noise
+    failures: int  # factorisations that failed and were stepped over
+    rotated: bool  # whether the surrogate works in whitened coordinates
+
+
+class VariationalFit(NamedTuple):
+    """How the mixture came about."""
+
+    starts: tuple[tuple[str, float], ...]  # name of a start and its ELBO after the first schedule
+    components: int
+
+
+class RefinedFit(NamedTuple):
+    """How the refinement went."""
+
+    method: str  # "importance", "sequential" or "none"
+    pareto_shape: float
+    effective_share: float  # of the draws
+    share_outside: float  # of the mixture's mass where the surrogate is not trusted
+    steps: int  # temperatures of the sequential Monte Carlo
+
+
+class History(NamedTuple):
+    """How the fit went: read in reports, never by the algorithm."""
+
+    trimmed: Trimmed
+    surrogate: SurrogateFit
+    variational: VariationalFit
+    seconds: dict[str, float]
+    version: str
+    refinement: RefinedFit | None = None
+    noise: NoiseFinding | None = None
+
+
+class Elbo(NamedTuple):
+    """The evidence lower bound, the sd that the surrogate's own uncertainty gives it, and its Monte Carlo error."""
+
+    value: float
+    sd: float
+    monte_carlo_error: float
+
+
+class Evidence(NamedTuple):
+    """Log evidence relative to the offset, and what it may be off by: by the surrogate's uncertainty, by mass outside
+    the trusted region, by Monte Carlo, by what it owes to single regions of the evaluations, by what could not be
+    tested for want of evaluations, and by what the surrogate sees beyond the outermost ones."""
+
+    value: float
+    surrogate_sd: float
+    outside: float
+    monte_carlo_error: float
+    held_out_sd: float = 0.0  # jackknife over blocks of evaluations
+    untested: float = 0.0  # the surrogate's uncertainty again, as far as too few blocks could be held out to test it
+    beyond: float = 0.0  # log of one plus the mass beyond the evaluations, if the surrogate were right there
+
+    @property
+    def sd(self) -> float:
+        """All of it together."""
+        return float(np.sqrt(sum(part**2 for part in self[1:])))
