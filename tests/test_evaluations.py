@@ -9,10 +9,10 @@ import pickle
 import numpy as np
 import pytest
 
-from vsbq._validation import read_tag
 from vsbq.bounds import Bounds
 from vsbq.errors import EvaluationsError
 from vsbq.evaluations import Evaluations
+from vsbq.joining import read_tag
 
 N, D = 60, 3
 

@@ -188,16 +188,6 @@ def read_names(names: Sequence[str] | None, columns: Any, dimension: int) -> tup
     return names
 
 
-def read_tag(tag: Any) -> str | None:
-    """The user's word for model and data; an empty one is none."""
-    if not isinstance(tag, str | None):
-        raise EvaluationsError(f"tag must be a string, but is {tag!r:.80}. Pass str(tag).")
-    try:
-        return (tag or "").encode().decode() or None
-    except UnicodeError:
-        raise EvaluationsError(f"tag is {tag!r:.80}, which is no text in Unicode. Pass another string.") from None
-
-
 def read_plausible(value: BoundsLike, hard: Bounds, names: tuple[str, ...]) -> Bounds | None:
     """Plausible bounds, finite and inside the hard ones."""
     if value is None:

@@ -15,7 +15,7 @@ from vsbq import _validation as door
 from vsbq._typing import ArrayLike, Bool, Float, Int, ndarray
 from vsbq.bounds import Bounds, BoundsLike
 from vsbq.errors import EvaluationsError, names_in_words
-from vsbq.joining import check_same_problem, joined_prior, joined_sd, joined_tag
+from vsbq.joining import check_same_problem, joined_prior, joined_sd, joined_tag, read_tag
 from vsbq.row_labels import check_same_labels
 
 __all__ = ["Evaluations"]
@@ -103,7 +103,7 @@ class Evaluations:
         rows = door.apply_nonfinite(rows, nonfinite)
         rows = door.apply_outside(rows, hard, names, outside)
         door.check_usable(rows, names, check_sign=check_sign)
-        self._assign(rows, hard, plausible, names, door.read_tag(tag))
+        self._assign(rows, hard, plausible, names, read_tag(tag))
 
     def _assign(
         self, rows: door.Rows, bounds: Bounds, plausible: Bounds | None, names: tuple[str, ...], tag: str | None
@@ -312,7 +312,7 @@ class Evaluations:
     def with_tag(self, tag: str | None) -> Evaluations:
         """The same evaluations under another tag, or under none."""
         changed = copy(self)
-        object.__setattr__(changed, "tag", door.read_tag(tag))
+        object.__setattr__(changed, "tag", read_tag(tag))
         return changed
 
     def _with_notes(self, notes: Sequence[str]) -> Evaluations:

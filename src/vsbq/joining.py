@@ -1,8 +1,8 @@
-"""Whether two sets of evaluations are of the same problem, and what they have together."""
+"""Whether two sets of evaluations are of the same problem, by their tags among others, and what they have together."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,17 @@ from vsbq.errors import EvaluationsError, count_in_words, names_in_words
 if TYPE_CHECKING:
     from vsbq.evaluations import Evaluations
 
-__all__ = ["check_same_problem", "joined_prior", "joined_sd", "joined_tag"]
+__all__ = ["check_same_problem", "joined_prior", "joined_sd", "joined_tag", "read_tag"]
+
+
+def read_tag(tag: Any) -> str | None:
+    """The user's word for model and data; an empty one is none."""
+    if not isinstance(tag, str | None):
+        raise EvaluationsError(f"tag must be a string, but is {tag!r:.80}. Pass str(tag).")
+    try:
+        return (tag or "").encode().decode() or None
+    except UnicodeError:
+        raise EvaluationsError(f"tag is {tag!r:.80}, which is no text in Unicode. Pass another string.") from None
 
 
 def check_same_problem(one: Evaluations, other: Evaluations) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, _ArgumentGroup
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import isnan
@@ -126,10 +126,14 @@ def add_problem_options(parser: ArgumentParser) -> None:
         metavar="MEANING=NAME",
         help=f"which column holds what: {', '.join(COLUMNS)} (the last two may be a number)",
     )
+    _add_values(group)
+    _add_policies(parser)
+
+
+def _add_values(group: _ArgumentGroup) -> None:
     group.add_argument("--neg", action="store_true", help="the values were minimised: they are minus the log density")
     group.add_argument("--sd", type=_sd, metavar="NUMBER", help="noise of every log density, as a standard deviation")
     group.add_argument("--tag", help="which model and data it is of: vsbq compare refuses models of different tags")
-    _add_policies(parser)
 
 
 def _add_policies(parser: ArgumentParser) -> None:

@@ -54,7 +54,6 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -65,7 +64,8 @@ from vsbq.bounds import Bounds
 from vsbq.errors import VsbqError
 from vsbq.evaluations import Evaluations
 from vsbq.files.container import Arrays, Broken, read, write
-from vsbq.history import Elbo, Evidence, History
+from vsbq.files.posterior_header import EvaluationsHeader, Header, RefinedHeader, SurrogateHeader, shapes_of
+from vsbq.joining import read_tag
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.mixture import Mixture
 from vsbq.numerics.sgpr import Factors
@@ -83,48 +83,6 @@ VERSION = 1
 
 class PosteriorFileError(VsbqError, ValueError):
     """The file holds no posterior that can be loaded, or the posterior can't be saved; the message says why."""
-
-
-class _SurrogateHeader(NamedTuple):
-    inducing: int
-    rotated: bool
-    offset: float
-    jitter: float
-    overconfidence: float = 1.0
-    blocks: int | None = None
-    tested: float = 1.0
-
-
-class _RefinedHeader(NamedTuple):
-    rows: int
-    most_variance: float
-    most_mean: float
-    most_rise: float = 0.0
-
-
-class _EvaluationsHeader(NamedTuple):
-    rows: int
-    noisy: bool
-    plausible: bool
-    notes: tuple[str, ...]
-    prior: bool = False
-
-
-class _Header(NamedTuple):
-    format: str
-    format_version: int
-    vsbq_version: str
-    names: tuple[str, ...]
-    components: int
-    offset: float
-    elbo: Elbo
-    surrogate: _SurrogateHeader | None
-    evaluations: _EvaluationsHeader | None
-    history: History | None
-    evidence: Evidence | None = None
-    refined: _RefinedHeader | None = None
-    tag: str | None = None
-    far_bounds: bool = False
 
 
 def save(posterior: Posterior, path: str | os.PathLike[str], *, compact: bool = False, overwrite: bool = False) -> Path:
@@ -159,7 +117,7 @@ def load(path: str | os.PathLike[str]) -> Posterior:
         raise PosteriorFileError(f"'{source}' is no file but a pipe or a device. Pass a posterior file.")
     with source.open("rb") as stream:
         try:
-            return _put_together(*read(stream, _Header, _shapes, format_name=FORMAT, version=VERSION))
+            return _put_together(*read(stream, Header, shapes_of, format_name=FORMAT, version=VERSION))
         except Broken as error:
             raise PosteriorFileError(f"'{source}' can't be loaded: {error}") from None
         except Exception as error:  # zip, deflate, npy and JSON each have their own ways to fail on arbitrary bytes
@@ -176,7 +134,7 @@ def _with_suffix(path: Path) -> Path:
 # From a posterior to a header and arrays, and back
 
 
-def _take_apart(posterior: Posterior, compact: bool) -> tuple[_Header, Arrays]:
+def _take_apart(posterior: Posterior, compact: bool) -> tuple[Header, Arrays]:
     space, mixture = posterior.space, posterior.mixture
     _require(space.rotation is None, "its mixture lives in rotated coordinates")
     arrays = {
@@ -202,7 +160,7 @@ def _take_apart(posterior: Posterior, compact: bool) -> tuple[_Header, Arrays]:
     if not compact and posterior.evaluations is not None:
         evaluations, more = _take_apart_evaluations(posterior.evaluations, posterior)
         arrays |= more
-    header = _Header(
+    header = Header(
         format=FORMAT,
         format_version=VERSION,
         vsbq_version=__version__,
@@ -221,7 +179,7 @@ def _take_apart(posterior: Posterior, compact: bool) -> tuple[_Header, Arrays]:
     return header, {name: np.ascontiguousarray(array, dtype="<f8") for name, array in arrays.items()}
 
 
-def _put_together(header: _Header, arrays: Arrays) -> Posterior:
+def _put_together(header: Header, arrays: Arrays) -> Posterior:
     names = header.names
     _require(len(set(names)) == len(names) and all(names), "parameters have no name or share one")
     _check_numbers(header, arrays)
@@ -247,7 +205,7 @@ def _put_together(header: _Header, arrays: Arrays) -> Posterior:
     )
 
 
-def _take_apart_surrogate(surrogate: Surrogate, posterior: Posterior) -> tuple[_SurrogateHeader, Arrays]:
+def _take_apart_surrogate(surrogate: Surrogate, posterior: Posterior) -> tuple[SurrogateHeader, Arrays]:
     space, factors = surrogate.space, surrogate.factors
     same = space.bounds == posterior.bounds and space.near == posterior.space.near
     same = same and all(
@@ -268,10 +226,10 @@ def _take_apart_surrogate(surrogate: Surrogate, posterior: Posterior) -> tuple[_
         arrays["surrogate_without"] = surrogate.without
     blocks = None if surrogate.without is None else len(surrogate.without)
     scalars = (surrogate.offset, factors.jitter, surrogate.overconfidence, blocks, surrogate.tested)
-    return _SurrogateHeader(len(factors.inducing), rotated, *scalars), arrays
+    return SurrogateHeader(len(factors.inducing), rotated, *scalars), arrays
 
 
-def _put_together_surrogate(header: _Header, arrays: Arrays, space: InferenceSpace) -> Surrogate | None:
+def _put_together_surrogate(header: Header, arrays: Arrays, space: InferenceSpace) -> Surrogate | None:
     if header.surrogate is None:
         return None
     inducing, rotated, offset, jitter, doubt, _, tested = header.surrogate
@@ -292,7 +250,7 @@ def _put_together_surrogate(header: _Header, arrays: Arrays, space: InferenceSpa
     return Surrogate(space, hyp, factors, offset, doubt, without, tested)
 
 
-def _take_apart_refined(refined: Refined) -> tuple[_RefinedHeader, Arrays]:
+def _take_apart_refined(refined: Refined) -> tuple[RefinedHeader, Arrays]:
     region = refined.region
     arrays = {
         "refined_points": refined.points,
@@ -301,10 +259,10 @@ def _take_apart_refined(refined: Refined) -> tuple[_RefinedHeader, Arrays]:
         "region_lower": region.lower,
         "region_upper": region.upper,
     }
-    return _RefinedHeader(len(refined.points), region.most_variance, region.most_mean, region.most_rise), arrays
+    return RefinedHeader(len(refined.points), region.most_variance, region.most_mean, region.most_rise), arrays
 
 
-def _put_together_refined(header: _Header, arrays: Arrays, surrogate: Surrogate | None) -> Refined | None:
+def _put_together_refined(header: Header, arrays: Arrays, surrogate: Surrogate | None) -> Refined | None:
     if header.refined is None:
         return None
     if surrogate is None or header.evidence is None:
@@ -321,7 +279,7 @@ def _put_together_refined(header: _Header, arrays: Arrays, surrogate: Surrogate 
     return Refined(arrays["refined_points"], weights, to_mixture, header.evidence, region)
 
 
-def _take_apart_evaluations(evaluations: Evaluations, posterior: Posterior) -> tuple[_EvaluationsHeader, Arrays]:
+def _take_apart_evaluations(evaluations: Evaluations, posterior: Posterior) -> tuple[EvaluationsHeader, Arrays]:
     same = evaluations.names == posterior.names and evaluations.bounds == posterior.bounds
     _require(same, "its evaluations have other names or bounds than its parameters")
     arrays = {"evaluations_points": evaluations.points, "evaluations_log_density": evaluations.log_density}
@@ -333,10 +291,10 @@ def _take_apart_evaluations(evaluations: Evaluations, posterior: Posterior) -> t
     if plausible is not None:
         arrays |= {"evaluations_plausible_lower": plausible.lower, "evaluations_plausible_upper": plausible.upper}
     given = {"noisy": sd is not None, "plausible": plausible is not None, "prior": evaluations.log_prior is not None}
-    return _EvaluationsHeader(rows=len(evaluations), notes=evaluations.notes, **given), arrays
+    return EvaluationsHeader(rows=len(evaluations), notes=evaluations.notes, **given), arrays
 
 
-def _put_together_evaluations(header: _Header, arrays: Arrays, bounds: Bounds) -> Evaluations | None:
+def _put_together_evaluations(header: Header, arrays: Arrays, bounds: Bounds) -> Evaluations | None:
     if header.evaluations is None:
         return None
     points, values = arrays["evaluations_points"], arrays["evaluations_log_density"]
@@ -347,7 +305,7 @@ def _put_together_evaluations(header: _Header, arrays: Arrays, bounds: Bounds) -
     sd, prior = arrays.get("evaluations_sd"), arrays.get("evaluations_log_prior")
     rows = door.Rows(points, values, sd, np.arange(len(points)), header.evaluations.notes, prior)
     evaluations = object.__new__(Evaluations)  # they were validated when they were made
-    evaluations._assign(rows, bounds, plausible, header.names, door.read_tag(header.tag))
+    evaluations._assign(rows, bounds, plausible, header.names, read_tag(header.tag))
     return evaluations
 
 
@@ -370,7 +328,7 @@ def _require(fine: bool | np.bool_, trouble: str) -> None:
         raise Broken(f"{trouble}. The numbers make no posterior; take another copy, or fit again.")
 
 
-def _check_numbers(header: _Header, arrays: Arrays) -> None:
+def _check_numbers(header: Header, arrays: Arrays) -> None:
     may_be_infinite = {"space_lower", "space_upper", "space_near_lower", "space_near_upper", "mixture_log_weights"}
     may_be_infinite |= {"evaluations_log_density", "evaluations_log_prior"}
     for name, array in arrays.items():
@@ -395,35 +353,3 @@ def _check_numbers(header: _Header, arrays: Arrays) -> None:
         _require((prior < np.inf).all(), "a log prior is +inf")
         _require((np.isneginf(arrays["evaluations_log_density"]) | ~np.isneginf(prior)).all(), "a prior is zero alone")
         _require((arrays.get("evaluations_sd", np.zeros(1)) >= 0).all(), "a noise sd is negative")
-
-
-def _shapes(header: _Header) -> dict[str, tuple[int, ...]]:
-    """The arrays that a file with this header holds."""
-    d, k = len(header.names), header.components
-    shapes: dict[str, tuple[int, ...]]
-    shapes = {f"space_{name}": (d,) for name in ("lower", "upper", "edge", "centre", "scale")}
-    if header.far_bounds:
-        shapes |= {"space_near_lower": (d,), "space_near_upper": (d,)}
-    shapes |= {"mixture_log_weights": (k,), "mixture_means": (k, d), "mixture_trils": (k, d * (d + 1) // 2)}
-    if header.surrogate is not None:
-        m = header.surrogate.inducing
-        shapes |= {"surrogate_hyperparameters": (3 * d + 2,), "surrogate_inducing": (m, d), "surrogate_weights": (m,)}
-        shapes |= {f"surrogate_{name}": (m * (m + 1) // 2,) for name in ("chol_kernel", "chol_v")}
-        if header.surrogate.rotated:
-            shapes["surrogate_rotation"] = (d, d)
-        if header.surrogate.blocks is not None:
-            shapes["surrogate_without"] = (header.surrogate.blocks, m)
-    if header.refined is not None:
-        r = header.refined.rows
-        shapes |= {"refined_points": (r, d), "refined_weights": (r,), "refined_mixture_weights": (r,)}
-        shapes |= {"region_lower": (d,), "region_upper": (d,)}
-    if header.evaluations is not None:
-        n = header.evaluations.rows
-        shapes |= {"evaluations_points": (n, d), "evaluations_log_density": (n,)}
-        if header.evaluations.noisy:
-            shapes["evaluations_sd"] = (n,)
-        if header.evaluations.prior:
-            shapes["evaluations_log_prior"] = (n,)
-        if header.evaluations.plausible:
-            shapes |= {"evaluations_plausible_lower": (d,), "evaluations_plausible_upper": (d,)}
-    return shapes
