@@ -13,13 +13,13 @@ from vsbq.bench.metrics import DRAWS, scores
 from vsbq.bench.problems import rosenbrock_gaussian
 from vsbq.bench.traces import cma_trace
 from vsbq.evaluations import Evaluations
+from vsbq.fit import fit_surrogate
 from vsbq.numerics import mixture as mix
 from vsbq.numerics.families import SharedDiagonal
 from vsbq.numerics.optimise import maximise
 from vsbq.numerics.subset import cluster_centres
 from vsbq.progress import Progress
 from vsbq.shaped_data import SparseGP
-from vsbq.surrogate import fit_surrogate
 from vsbq.trim import Trim, trim_evaluations
 from vsbq.trust import TrustedRegion
 from vsbq.variational import SoftBox, VariationalMixture, elbo, elbo_and_gradient, fit_mixture

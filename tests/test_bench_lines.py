@@ -8,7 +8,7 @@ import pytest
 
 from vsbq.bench.lines import Cell, Line, append_line, read_lines
 from vsbq.errors import VsbqError
-from vsbq.fit import Settings
+from vsbq.settings import Settings
 
 LINE = Line(
     problem="two_moons",

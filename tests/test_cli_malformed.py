@@ -24,12 +24,13 @@ import pytest
 import vsbq
 from vsbq.cli import main
 from vsbq.record import Recorder
+from vsbq.settings import Steps
 from vsbq.shaped_data import SparseGP
 from vsbq.variational import VariationalMixture
 
 SOURCES = Path(vsbq.__file__).parents[1]
-SMALL = vsbq.Settings(
-    surrogate=SparseGP(inducing_per_dimension=20), variational=VariationalMixture(most_components=4), refinement=None
+SMALL = Steps(
+    surrogate=SparseGP(inducing_per_dimension=20), mixture=VariationalMixture(max_components=4), refinement=None
 )
 EXECUTED = "executed"
 

@@ -25,6 +25,7 @@ from vsbq.history import Elbo
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior
 from vsbq.refine import Refinement
+from vsbq.settings import Steps
 from vsbq.surrogate import SparseGP
 from vsbq.transform import InferenceSpace
 from vsbq.variational import VariationalMixture
@@ -39,9 +40,9 @@ def post() -> Posterior:
     """A real fit of a normal density with log evidence 3, some of whose evaluations are far too low to be used."""
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.multivariate_normal(MEAN, 2 * COV, 300), rng.uniform(40, 60, (10, 2))])
-    settings = vsbq.Settings(
+    settings = Steps(
         surrogate=SparseGP(inducing_per_dimension=25, rounds=2, whiten=False),
-        variational=VariationalMixture(most_components=2),
+        mixture=VariationalMixture(max_components=2),
         refinement=Refinement(draws=10_000),
     )
     made = Evaluations(x, TARGET.logpdf(x) + 3.0, log_prior=-1.0, names=["a", "b"])

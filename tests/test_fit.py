@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 import vsbq
 from vsbq.progress import Progress
 from vsbq.refine import Refinement, refine
+from vsbq.settings import Steps
 from vsbq.shaped_data import SparseGP
 
 ROOT = np.array([[1.0, 0.0], [0.8, 0.6]])
@@ -159,7 +160,7 @@ def test_a_cliff_is_seen(low, direction, rng):
     post = vsbq.fit(x, values, rng=1, progress=False)
     assert agrees(post.log_evidence, truth, 0.1)
     assert (post.sample(4000, rng=0) @ direction < -1.3).mean() < 0.02
-    settings = vsbq.Settings(surrogate=SparseGP(corrections=0))
+    settings = Steps(surrogate=SparseGP(corrections=0))
     without = vsbq.fit(x, values, rng=1, progress=False, settings=settings)
     assert not agrees(without.log_evidence, truth, 0.1)
 
@@ -331,6 +332,18 @@ def test_mass_beyond_the_evaluations_is_in_the_error(rng):
 def test_inducing_points_are_capped():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(400, 3))
-    settings = vsbq.Settings(surrogate=SparseGP(most_inducing=60))
+    settings = Steps(surrogate=SparseGP(max_inducing=60))
     post = vsbq.fit(x, -0.5 * (x**2).sum(axis=1) + 0.1 * np.sin(9 * x[:, 0]), settings=settings, rng=0, progress=False)
     assert post.history.surrogate.inducing <= 60
+
+
+def test_mass_near_zeros_is_in_the_error(rng):
+    """A normal that ends at a plane, from few evaluations: the smooth surrogate leaks beyond."""
+    x = 1.5 * rng.normal(size=(120, 2))
+    y = np.where(x.sum(axis=1) > 0.3, -np.inf, -0.5 * (x**2).sum(axis=1))
+    post = vsbq.fit(x, y, rng=0, progress=False)
+    truth = np.log(2 * np.pi) + stats.norm.logcdf(0.3 / np.sqrt(2))
+    assert abs(post.log_evidence - truth) < 3 * post.log_evidence_sd
+    assert post.refined.evidence.zeros > 0.02
+    inside = np.isfinite(y)
+    assert vsbq.fit(x[inside], y[inside], rng=0, progress=False).refined.evidence.zeros == 0

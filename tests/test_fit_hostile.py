@@ -14,6 +14,7 @@ from conftest import SEED
 from hostile import hostile_case
 from vsbq.errors import VsbqError, VsbqWarning
 from vsbq.refine import Refinement
+from vsbq.settings import Steps
 from vsbq.variational import VariationalMixture
 
 CHUNKS, CHUNK = 10, 10
@@ -21,8 +22,8 @@ MANY = 1000
 
 
 #: All steps of the default with fewer draws: what can break is in the sizes, scales and shapes, not in how many.
-QUICK = vsbq.Settings(
-    variational=VariationalMixture(adapt=((1000, 10), (2000, 10)), then=((128, 10),), elbo_draws=4000),
+QUICK = Steps(
+    mixture=VariationalMixture(adapt=((1000, 10), (2000, 10)), then=(128, 10), elbo_draws=4000),
     refinement=Refinement(draws=4000, particles=800, moves=4),
 )
 

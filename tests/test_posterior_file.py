@@ -15,12 +15,11 @@ import vsbq
 from vsbq.files import container, posterior_file
 from vsbq.files.posterior_file import PosteriorFileError, load, save
 from vsbq.posterior import Posterior
+from vsbq.settings import Steps
 from vsbq.shaped_data import SparseGP
 from vsbq.variational import VariationalMixture
 
-SETTINGS = vsbq.Settings(
-    surrogate=SparseGP(inducing_per_dimension=20), variational=VariationalMixture(most_components=4)
-)
+SETTINGS = Steps(surrogate=SparseGP(inducing_per_dimension=20), mixture=VariationalMixture(max_components=4))
 BOUNDS = {
     "open": None,
     "bounded": [(-4.0, 5.0), (-6.0, 6.0)],

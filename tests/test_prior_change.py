@@ -18,13 +18,14 @@ from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior
 from vsbq.prior_change import LogPrior
 from vsbq.refine import Refinement
+from vsbq.settings import Steps
 from vsbq.surrogate import SparseGP
 from vsbq.transform import InferenceSpace
 from vsbq.variational import VariationalMixture
 
-SETTINGS = vsbq.Settings(
+SETTINGS = Steps(
     surrogate=SparseGP(inducing_per_dimension=25, rounds=2, whiten=False),
-    variational=VariationalMixture(most_components=3),
+    mixture=VariationalMixture(max_components=3),
     refinement=Refinement(draws=15_000),
 )
 

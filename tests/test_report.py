@@ -31,6 +31,7 @@ from vsbq.report.numbers import Numbers, Support
 from vsbq.report.pictures import CornerPicture, _drawable
 from vsbq.report.process import ERRORS, _errors
 from vsbq.report.repeat import fingerprint
+from vsbq.settings import Steps
 from vsbq.surrogate import SparseGP
 from vsbq.variational import VariationalMixture
 
@@ -116,9 +117,7 @@ def fitted() -> Posterior:
     points = rng.normal([0.5, 2.0, 0.0], [0.2, 1.0, 1.0], (400, 3))
     points = points[((points[:, :2] > 0) & (points[:, :2] < [1.0, 9.0])).all(axis=1)]
     values = -0.5 * (((points - [0.5, 2.0, 0.0]) / [0.1, 0.6, 0.8]) ** 2).sum(axis=1) + 3.0
-    settings = vsbq.Settings(
-        surrogate=SparseGP(inducing_per_dimension=20), variational=VariationalMixture(most_components=4)
-    )
+    settings = Steps(surrogate=SparseGP(inducing_per_dimension=20), mixture=VariationalMixture(max_components=4))
     return vsbq.fit(
         points,
         values + 0.05 * rng.standard_normal(len(values)),
@@ -299,7 +298,7 @@ def test_a_compact_file_says_what_is_not_there(fitted, tmp_path):
 def test_settings_that_differ_come_first(tmp_path):
     plain = page_of(by_hand(2), tmp_path, settings=vsbq.Settings())
     assert "All settings are the default ones." in plain.words
-    chosen = vsbq.Settings(surrogate=SparseGP(inducing_per_dimension=61), refinement=None)
+    chosen = Steps(surrogate=SparseGP(inducing_per_dimension=61), refinement=None)
     page = page_of(by_hand(2), tmp_path, settings=chosen, rng=42)
     assert "surrogate.inducing_per_dimension = 61 (default 150)" in page.words
     assert "refinement = None (default Refinement)" in page.words

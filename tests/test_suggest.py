@@ -10,6 +10,7 @@ from vsbq.numerics import sgpr
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.mixture import Mixture, log_pdf
 from vsbq.refine import Refinement
+from vsbq.settings import Steps
 from vsbq.shaped_data import SparseGP
 from vsbq.suggest import MOST_POINTS, Suggestion, _Batch, _Doubt, _greedy, _Relevance, suggest
 from vsbq.surrogate_model import Surrogate
@@ -17,10 +18,10 @@ from vsbq.transform import infer_space, rotated
 from vsbq.variational import VariationalMixture, moved
 
 ROOT = np.array([[1.0, 0.0], [0.7, 0.5]])
-FAST = vsbq.Settings(
+FAST = Steps(
     noise=None,
     surrogate=SparseGP(whiten=False, exact_points=100, rounds=2),
-    variational=VariationalMixture(most_components=6, adapt=((5_000, 10), (10_000, 10)), elbo_draws=20_000),
+    mixture=VariationalMixture(max_components=6, adapt=((5_000, 10), (10_000, 10)), elbo_draws=20_000),
     refinement=Refinement(draws=10_000),
 )
 SMALL = Suggestion(candidates=600, places=300)

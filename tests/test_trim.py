@@ -308,3 +308,11 @@ def test_copies_of_a_noisy_evaluation_are_one():
     fresh = values[again] + np.append(np.zeros(50), rng.standard_normal(70))
     more, _ = trim_evaluations(Evaluations(points[again], fresh, log_density_sd=1.0), Trim())
     assert more.noise_sd.min() == pytest.approx(1 / np.sqrt(8))
+
+
+def test_a_density_that_is_zero_everywhere_is_refused():
+    points = np.repeat(np.arange(12.0), 2)[:, None]
+    values = np.where(np.arange(24) % 2, -np.inf, -points[:, 0])
+    twice = Evaluations(np.tile(points, (2, 1)), np.tile(values, 2), log_density_sd=1.0)
+    with pytest.raises(FitError, match="zero everywhere"):
+        trim_evaluations(twice, Trim())

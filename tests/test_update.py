@@ -68,7 +68,9 @@ def test_an_update_after_estimated_noise_is_as_good(estimated):
 
 def test_noisy_evaluations_want_to_know_about_new_ones(cloud):
     points, values = cloud
-    post = vsbq.fit(points, values, log_density_sd=0.5, settings=vsbq.Settings(noise=None), rng=0, progress=False)
+    post = vsbq.fit(
+        points, values, log_density_sd=0.5, settings=vsbq.Settings(check_noise=False), rng=0, progress=False
+    )
     with pytest.raises(EvaluationsError, match="Say how noisy"):
         joined(post, NEW, NEW_VALUES)
     with pytest.raises(EvaluationsError, match="Say how noisy"):

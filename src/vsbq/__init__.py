@@ -10,9 +10,10 @@ from vsbq.errors import EvaluationsError, FitError, VsbqError, VsbqWarning
 from vsbq.evaluations import Evaluations
 from vsbq.files.exports import ExportError
 from vsbq.files.posterior_file import PosteriorFileError, load
-from vsbq.fit import Settings, fit
+from vsbq.fit import fit
 from vsbq.group_comparison import GroupComparison, compare_groups
 from vsbq.posterior import Posterior
+from vsbq.settings import Settings
 
 if TYPE_CHECKING:
     from vsbq import readers, record, report

@@ -14,6 +14,7 @@ from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.linalg import NotPositiveDefinite
 from vsbq.numerics.shaping import contour_depth
 from vsbq.numerics.subset import cluster_centres, spread_rows, stratified_rows
+from vsbq.shaped_data import Regression
 
 __all__ = ["Block", "Calibration", "calibrate", "cut_blocks", "held_out_score"]
 
@@ -24,8 +25,6 @@ DEPTH = 6.0  # blocks are cut from the evaluations within this contour of the be
 MOST_ROWS = 6000
 MOST_TESTED = 1000
 TINY = 1e-12
-
-Regression = tuple[Float[ndarray, "n d"], Float[ndarray, " n"], Float[ndarray, " n"]]
 
 
 class Block(NamedTuple):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vsbq._typing import Bool, Float, ndarray
-from vsbq.numerics.shaping import contour_depth
+from vsbq.numerics.shaping import POSTERIOR, contour_depth
 from vsbq.progress import logger
 from vsbq.shaped_data import ShapedData, SparseGP
 from vsbq.trim import TrainingSet
@@ -18,9 +18,6 @@ TINY = 1e-9
 
 #: Share of the overruled evaluations that may still be contradicted before everything is learnt again.
 MOST_IN_VAIN = 0.1
-
-#: The contour within which nearly all of a posterior is.
-POSTERIOR = 3.0
 
 
 class Corrected(NamedTuple):

@@ -8,35 +8,35 @@ import numpy as np
 
 from vsbq._typing import Float, Int, ndarray
 from vsbq.calibration import Block, cut_blocks, held_out_score
-from vsbq.learning import Learning, better_rows, learn_sparse, objective_of, weak_prior
+from vsbq.learning import Learning, WeakPrior, better_rows, learn_sparse, weak_prior
 from vsbq.numerics import exact, sgpr
 from vsbq.numerics.inducing import greedy_inducing
-from vsbq.numerics.kernel import Hyperparameters
-from vsbq.numerics.optimise import GaussianPrior, maximise_with_prior
 from vsbq.numerics.subset import stratified_rows
 from vsbq.progress import Progress, logger
-from vsbq.shaped_data import ShapedData, SparseGP
+from vsbq.shaped_data import Learnt, ShapedData, SparseGP
 from vsbq.trim import TrainingSet
 
 #: Nats per held-out evaluation by which other coordinates have to be better than the plain ones.
 COORDINATE_GAIN = 0.02
 
+#: An exact GP on a subset is learnt in so many steps, or until a step gains less than this many nats.
+EXACT_STEPS = 100
+EXACT_TOLERANCE = 1e-2
 
-def first_hyperparameters(
-    training: TrainingSet, settings: SparseGP, rng: np.random.Generator, progress: Progress
-) -> tuple[TrainingSet, GaussianPrior, Float[ndarray, " p"]]:
+
+def first_attempt(training: TrainingSet, settings: SparseGP, rng: np.random.Generator, progress: Progress) -> Attempt:
     """Hyperparameters to start with, and the training set in the coordinates in which held-out blocks are predicted
     best, with levels where its values are noisy."""
     rows = stratified_rows(training.points, training.level, settings.exact_points, rng)
-    plain = learn_exact(training, rows, settings, rng)
-    if not settings.whiten or training.dimension == 1:
-        return plain.training, plain.prior, plain.theta
+    contested = settings.whiten and training.dimension > 1
+    plain = prepared(training, rows, settings, rng, learn=not contested)
+    if not contested:
+        return plain
     contest = Contest.on(plain, settings, rng)
     best = contest.enter(plain, progress)
     turned = best.training.rotate(whitening(best.training, rng))
-    other = contest.enter(learn_exact(turned, rows, settings, rng), progress)
-    best = other if other.score > best.score + COORDINATE_GAIN else best
-    return best.training, best.prior, best.theta
+    other = contest.enter(prepared(turned, rows, settings, rng), progress)
+    return other if other.score > best.score + COORDINATE_GAIN else best
 
 
 def whitening(training: TrainingSet, rng: np.random.Generator) -> Float[ndarray, "d d"]:
@@ -52,26 +52,38 @@ class Attempt(NamedTuple):
     """Hyperparameters in some coordinates, the training set with its levels, and how well blocks were predicted."""
 
     training: TrainingSet
-    prior: GaussianPrior
-    theta: Float[ndarray, " p"]
+    prior: WeakPrior
+    learnt: Learnt
     score: float
 
 
-def learn_exact(
-    training: TrainingSet, rows: Int[ndarray, " k"], settings: SparseGP, rng: np.random.Generator
+def prepared(
+    training: TrainingSet,
+    rows: Int[ndarray, " k"],
+    settings: SparseGP,
+    rng: np.random.Generator,
+    *,
+    learn: bool = False,
+    by_value: bool = False,
 ) -> Attempt:
-    """Hyperparameters of an exact GP on a subset, whose predictions are the levels of noisy values."""
-    data = ShapedData.shaped(training, settings)
-    prior, start = weak_prior(data, training.level, settings, rng)
+    """The prior in some coordinates; where values are noisy, their levels as an exact GP on a subset predicts them.
+
+    With `learn` the hyperparameters are those of that GP, else where learning starts. `by_value` shapes the noise by
+    the values themselves.
+    """
+    data = ShapedData.curved(training, training.values if by_value else training.level, settings.shaping)
+    prior = weak_prior(data, training.level, settings, rng)
+    noisy = bool((training.noise_sd > 0).any())
+    if not (noisy or learn):
+        return Attempt(training, prior, prior.start, -np.inf)
     subset = data.take(rows)
-    evidence = objective_of(exact.evidence_and_gradient, subset)
-    found = maximise_with_prior(evidence, start, prior, steps=100, tolerance=1e-2)
+    found = prior.maximise(exact.evidence_and_gradient, subset, prior.start, EXACT_STEPS, EXACT_TOLERANCE)
     logger.info("exact GP on %d points: %d steps, evidence %.1f", len(subset.points), found.steps, found.value)
-    if (training.noise_sd > 0).any():
-        hyp = Hyperparameters.unpack(found.argument[:-1])
-        factors = exact.fit_factors(hyp, *subset.regression(found.argument[-1]))
-        training = training.smoothed(*exact.predict(hyp, factors, training.points))
-    return Attempt(training, prior, found.argument, -np.inf)
+    learnt = Learnt.unpack(found.argument)
+    if noisy:
+        factors = exact.fit_factors(learnt.hyp, *subset.regression(learnt.log_strength))
+        training = training.smoothed(*exact.predict(learnt.hyp, factors, training.points))
+    return Attempt(training, prior, learnt, -np.inf)
 
 
 class Contest(NamedTuple):
@@ -90,7 +102,7 @@ class Contest(NamedTuple):
         size = settings.trial_points_per_dimension * training.dimension
         rows = stratified_rows(data.points, training.level, size, rng)
         blocks = cut_blocks(data.points[rows], training.level[rows], rng)
-        return cls(settings, rows, blocks, data.noise(0.0)[rows])
+        return cls(settings, rows, blocks, data.noise()[rows])
 
     def enter(self, first: Attempt, progress: Progress) -> Attempt:
         """A small sparse GP learns hyperparameters and predicts the blocks.
@@ -102,14 +114,12 @@ class Contest(NamedTuple):
         data = ShapedData.shaped(training, self.settings)
         some = data.take(self.rows)
         count = min(self.settings.trial_inducing_per_dimension * training.dimension, len(self.rows))
-        start = np.clip(prior.mean, prior.lower, prior.upper)
-        theta = learn_sparse(Learning(some, count), prior, start, self.settings, progress)[0]
-        hyp = Hyperparameters.unpack(theta[:-1])
-        inducing = some.points[greedy_inducing(hyp, some.points, some.noise(theta[-1]), count)]
-        score = held_out_score(hyp, inducing, some.regression(theta[-1]), self.blocks, self.noise)
+        learnt = learn_sparse(Learning(some, count), prior, prior.start, self.settings, progress).learnt
+        inducing = some.points[greedy_inducing(learnt.hyp, some.points, some.noise(learnt.log_strength), count)]
+        score = held_out_score(learnt.hyp, inducing, some.regression(learnt.log_strength), self.blocks, self.noise)
         logger.info("held-out blocks: log score %.3f", score)
         if (training.noise_sd > 0).any():
-            factors, _ = sgpr.fit_factors(hyp, inducing, *data.regression(theta[-1]))
-            mean = sgpr.predict_mean(hyp, factors, training.points)
-            training = training.smoothed(mean, sgpr.predict_variance(hyp, factors, training.points))
-        return Attempt(training, prior, theta, score)
+            factors, _ = sgpr.fit_factors(learnt.hyp, inducing, *data.regression(learnt.log_strength))
+            mean = sgpr.predict_mean(learnt.hyp, factors, training.points)
+            training = training.smoothed(mean, sgpr.predict_variance(learnt.hyp, factors, training.points))
+        return Attempt(training, prior, learnt, score)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,58 +13,20 @@ from vsbq._version import __version__
 from vsbq.bounds import BoundsLike
 from vsbq.errors import EvaluationsError, FitError, VsbqError
 from vsbq.evaluations import Evaluations
-from vsbq.history import History
-from vsbq.noise import NoiseCheck, settle_noise
-from vsbq.numerics.families import SharedDiagonal
+from vsbq.history import Elbo, History, SurrogateFit, VariationalFit
+from vsbq.model import LogDensityModel
+from vsbq.noise import settle_noise
+from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior, RandomState
 from vsbq.progress import Progress
-from vsbq.refine import Refinement, refine
-from vsbq.shaped_data import Shaping, SparseGP
-from vsbq.surrogate import fit_surrogate
+from vsbq.refine import refine
+from vsbq.settings import MixtureStep, Settings, Steps, SurrogateStep
+from vsbq.shaped_data import SparseGP
+from vsbq.surrogate import fit_sparse_gp
 from vsbq.transform import unrotated
-from vsbq.trim import Trim, trim_evaluations
+from vsbq.trim import TrainingSet, trim_evaluations
 from vsbq.trust import TrustedRegion
-from vsbq.variational import VariationalMixture, fit_mixture, moved
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """All choices of the algorithm, one object per step. The default is the same for every problem."""
-
-    noise: NoiseCheck | None = field(default_factory=NoiseCheck)  # None: the noise is what it is said to be
-    trim: Trim = field(default_factory=Trim)
-    surrogate: SparseGP = field(default_factory=SparseGP)
-    variational: VariationalMixture = field(default_factory=VariationalMixture)
-    refinement: Refinement | None = field(default_factory=Refinement)  # None: the mixture is the posterior
-
-    @classmethod
-    def paper(cls) -> Settings:
-        """The algorithm as printed: hyperparameters on all evaluations, 100 D inducing points, 50 components with
-        shared diagonal scales. The hyperparameters start where a subset of the evaluations puts them."""
-        everything = SparseGP(
-            inducing_per_dimension=100,
-            learning_points_per_dimension=600,
-            most_learning_points=6000,
-            learning_inducing_per_dimension=None,
-            rounds=5,
-            polish_steps=30,
-            corrections=0,
-            residual_passes=0,
-            most_inducing_per_dimension=100,
-            shaping=Shaping(depth=10.0, slope=0.05, least_strength=1.0, most_strength=1.0, noise_growth=0.0),
-            shape_by_level=False,
-            whiten=False,
-        )
-        diagonal = VariationalMixture(
-            family=SharedDiagonal,
-            base_components=50,
-            components_per_dimension=0,
-            most_components=50,
-            adam_steps=3000,
-        )
-        return cls(
-            noise=None, trim=Trim(guards_per_dimension=0), surrogate=everything, variational=diagonal, refinement=None
-        )
+from vsbq.variational import VariationalMixture, fit_variational, moved
 
 
 def fit(
@@ -77,7 +38,7 @@ def fit(
     bounds: BoundsLike = None,
     plausible_bounds: BoundsLike = None,
     names: Sequence[str] | None = None,
-    settings: Settings | None = None,
+    settings: Settings | Steps | None = None,
     start: Posterior | None = None,
     rng: RandomState = None,
     progress: bool | None = None,
@@ -112,36 +73,61 @@ def fit(
         _check_start(start, given)
     # Whatever the user has set for floating-point errors: underflow is part of the work here, the rest is not.
     with np.errstate(divide="warn", over="warn", invalid="warn", under="ignore"), _in_words():
-        return _infer(given, settings or Settings(), start, np.random.default_rng(rng), Progress(4, progress))
+        return _infer(given, _steps(settings), start, np.random.default_rng(rng), Progress(4, progress))
 
 
 def _infer(
-    given: Evaluations, settings: Settings, start: Posterior | None, rng: np.random.Generator, progress: Progress
+    given: Evaluations, steps: Steps, start: Posterior | None, rng: np.random.Generator, progress: Progress
 ) -> Posterior:
     """The algorithm: trim, fit the surrogate, fit the mixture, refine."""
     refined, refined_fit, noise, settled = None, None, None, given
     try:
         with progress.stage("trim"):
-            if settings.noise is not None:
-                settled, noise = settle_noise(given, settings.noise, settings.trim, rng.spawn(1)[0])
-            training, trimmed = trim_evaluations(settled, settings.trim)
+            if steps.noise is not None:
+                settled, noise = settle_noise(given, steps.noise, steps.trim, rng.spawn(1)[0])
+            training, trimmed = trim_evaluations(settled, steps.trim)
         with progress.stage("surrogate"):
-            surrogate, training, surrogate_fit = fit_surrogate(training, settings.surrogate, rng, progress)
+            surrogate, training, surrogate_fit = fit_surrogate(training, steps.surrogate, rng, progress)
         with progress.stage("mixture"):
             region = TrustedRegion.around(surrogate, training)
             earlier = None if start is None else moved(start.mixture, start.space, training.space)
-            mixture, elbo, variational_fit = fit_mixture(
-                region, training, settings.variational, rng, progress, earlier=earlier
-            )
-        if settings.refinement is not None:
+            mixture, elbo, mixture_fit = fit_mixture(region, training, steps.mixture, rng, progress, earlier)
+        if steps.refinement is not None:
             with progress.stage("refinement"):
-                refined, refined_fit = refine(mixture, region, settings.refinement, rng, progress)
+                refined, refined_fit = refine(mixture, region, steps.refinement, rng, progress)
     finally:
         progress.close()
-    history = History(trimmed, surrogate_fit, variational_fit, progress.seconds, __version__, refined_fit, noise)
+    history = History(trimmed, surrogate_fit, mixture_fit, progress.seconds, __version__, refined_fit, noise)
     space, mixture = unrotated(training.space, mixture)
     refined = None if refined is None else refined.unrotated(training.space.rotation)
     return Posterior(given.names, space, mixture, elbo, training.offset, given, surrogate, history, refined)
+
+
+def fit_surrogate(
+    training: TrainingSet, how: SparseGP | SurrogateStep, rng: np.random.Generator, progress: Progress
+) -> tuple[LogDensityModel, TrainingSet, SurrogateFit]:
+    """Step 2, by the default or by another model of the log density."""
+    if isinstance(how, SparseGP):
+        return fit_sparse_gp(training, how, rng, progress)
+    return how.fit(training, rng, progress)
+
+
+def fit_mixture(
+    region: TrustedRegion,
+    training: TrainingSet,
+    how: VariationalMixture | MixtureStep,
+    rng: np.random.Generator,
+    progress: Progress,
+    earlier: Mixture | None,
+) -> tuple[Mixture, Elbo, VariationalFit]:
+    """Step 3, by the default or in another way."""
+    if isinstance(how, VariationalMixture):
+        return fit_variational(region, training, how, rng, progress, earlier=earlier)
+    return how.fit(region, training, rng, progress, earlier)
+
+
+def _steps(settings: Settings | Steps | None) -> Steps:
+    return settings if isinstance(settings, Steps) else (settings or Settings()).steps()
 
 
 @contextmanager

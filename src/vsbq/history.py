@@ -98,7 +98,8 @@ class Elbo(NamedTuple):
 class Evidence(NamedTuple):
     """Log evidence relative to the offset, and what it may be off by: by the surrogate's uncertainty, by mass outside
     the trusted region, by Monte Carlo, by what it owes to single regions of the evaluations, by what could not be
-    tested for want of evaluations, and by what the surrogate sees beyond the outermost ones."""
+    tested for want of evaluations, by what the surrogate sees beyond the outermost ones, and by mass where the density
+    may be zero."""
 
     value: float
     surrogate_sd: float
@@ -107,6 +108,7 @@ class Evidence(NamedTuple):
     held_out_sd: float = 0.0  # jackknife over blocks of evaluations
     untested: float = 0.0  # the surrogate's uncertainty again, as far as too few blocks could be held out to test it
     beyond: float = 0.0  # log of one plus the mass beyond the evaluations, if the surrogate were right there
+    zeros: float = 0.0  # −log of one minus the mass that is nearer to evaluations of zero density than to others
 
     @property
     def sd(self) -> float:

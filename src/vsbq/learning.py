@@ -11,11 +11,18 @@ from vsbq._typing import Float, Int, ndarray
 from vsbq.numerics import sgpr
 from vsbq.numerics.inducing import greedy_inducing
 from vsbq.numerics.kernel import Hyperparameters
-from vsbq.numerics.optimise import GaussianPrior, Objective, maximise_with_prior
+from vsbq.numerics.optimise import GaussianPrior, Maximum, Objective, maximise_with_prior
 from vsbq.numerics.shaping import contour_depth
 from vsbq.numerics.subset import spread_rows, stratified_rows
 from vsbq.progress import Progress, logger
-from vsbq.shaped_data import ShapedData, SparseGP
+from vsbq.shaped_data import Learnt, ShapedData, SparseGP
+
+#: Points within this contour of the best suggest the prior of the hyperparameters.
+PRIOR_DEPTH = 6.0
+
+#: A round of learning ends after so many steps, or when a step gains less than this many nats.
+LEARNING_STEPS = 60
+LEARNING_TOLERANCE = 0.1
 
 
 def better_rows(
@@ -29,46 +36,57 @@ def better_rows(
     return near[spread_rows(points[near], 100 + 20 * d, rng)]
 
 
+class WeakPrior(NamedTuple):
+    """Weakly informative priors and limits of everything that is learnt; also where learning starts."""
+
+    packed: GaussianPrior
+
+    @property
+    def start(self) -> Learnt:
+        """The centre of the prior, within its limits."""
+        return Learnt.unpack(np.clip(self.packed.mean, self.packed.lower, self.packed.upper))
+
+    def maximise(
+        self, gradient: Callable[..., sgpr.Gradient], data: ShapedData, start: Learnt, steps: int, tolerance: float
+    ) -> Maximum:
+        """The maximum of a bound times the prior; its argument is packed."""
+        return maximise_with_prior(
+            _objective(gradient, data), start.pack(), self.packed, steps=steps, tolerance=tolerance
+        )
+
+
 def weak_prior(
     data: ShapedData, level: Float[ndarray, " n"], settings: SparseGP, rng: np.random.Generator
-) -> tuple[GaussianPrior, Float[ndarray, " p"]]:
-    """Weakly informative priors, limits and a starting point, from a thinned set of the better points.
+) -> WeakPrior:
+    """The prior that a thinned set of the better points suggests.
 
     Thinned, because an optimiser piles up its evaluations at the mode: their plain spread says where it stopped, not
     how wide the posterior is.
     """
     d = data.points.shape[1]
     top = float(data.values.max())
-    near = better_rows(data.points, level, 6.0, rng)
+    near = better_rows(data.points, level, PRIOR_DEPTH, rng)
     low, high = data.points.min(axis=0), data.points.max(axis=0)
     # Where all points share a coordinate, at a bound for example, they say nothing of its scale: that is of order one.
     reach = np.where(high > low, high - low, 1.0)
     spread = np.maximum(data.points[near].std(axis=0), 1e-3 * reach)
-    start = _quadratic_start(data.take(near), spread)
-    rise = float(np.exp(start.log_output))
+    centre = _quadratic_start(data.take(near), spread)
+    rise = float(np.exp(centre.log_output))
     depth = float(np.ptp(data.values))
     one = np.ones(d)
-    shaping = settings.shaping
     # Where the quadratic mean explains everything the kernel could vanish, and with it all uncertainty. What noise
     # hides must stay possible, but not more than the values show.
     least_output = max(1e-3, min(0.25 * float(np.sqrt(np.median(data.observed))), depth + 1))
-    prior = GaussianPrior(
-        mean=np.append(start.pack(), 0.0),
-        sd=np.append(Hyperparameters(1.5 * one, 2.0, 3 * rise + 1.0, 2 * spread, 1.5 * one).pack(), 1.0),
-        lower=np.append(
-            Hyperparameters(
-                np.log(1e-3 * spread), np.log(least_output), top - depth, low - reach, np.log(1e-2 * spread)
-            ).pack(),
-            np.log(shaping.least_strength),
-        ),
-        upper=np.append(
-            Hyperparameters(
-                np.log(30 * reach), np.log(1e3 * (depth + 1)), top + 10 * depth + 10, high + reach, np.log(1e3 * reach)
-            ).pack(),
-            np.log(shaping.most_strength),
-        ),
+    sd = Hyperparameters(1.5 * one, 2.0, 3 * rise + 1.0, 2 * spread, 1.5 * one)
+    lower = Hyperparameters(
+        np.log(1e-3 * spread), float(np.log(least_output)), top - depth, low - reach, np.log(1e-2 * spread)
     )
-    return prior, np.clip(prior.mean, prior.lower, prior.upper)
+    upper = Hyperparameters(
+        np.log(30 * reach), float(np.log(1e3 * (depth + 1))), top + 10 * depth + 10, high + reach, np.log(1e3 * reach)
+    )
+    weakest, strongest = (float(np.log(limit)) for limit in settings.shaping.strengths)
+    parts = (Learnt(centre, 0.0), Learnt(sd, 1.0), Learnt(lower, weakest), Learnt(upper, strongest))
+    return WeakPrior(GaussianPrior(*(part.pack() for part in parts)))
 
 
 def _quadratic_start(data: ShapedData, spread: Float[ndarray, " d"]) -> Hyperparameters:
@@ -88,17 +106,18 @@ def _quadratic_start(data: ShapedData, spread: Float[ndarray, " d"]) -> Hyperpar
     return Hyperparameters(np.log(spread), np.log(rise), mean_top, centre + spread * shift, np.log(widths * spread))
 
 
-def _bound_at(inducing: Float[ndarray, "m d"], workspace: sgpr.Workspace) -> Callable[..., sgpr.Gradient]:
+def bound_at(inducing: Float[ndarray, "m d"], workspace: sgpr.Workspace) -> Callable[..., sgpr.Gradient]:
     """The GP-ELBO with given inducing points."""
     return lambda theta, x, y, noise: sgpr.bound_and_gradient(theta, inducing, x, y, noise, workspace)
 
 
-def objective_of(gradient: Callable[..., sgpr.Gradient], data: ShapedData) -> Objective:
-    """A bound as a function of the hyperparameters and, last, the logarithm of the shaping strength."""
+def _objective(gradient: Callable[..., sgpr.Gradient], data: ShapedData) -> Objective:
+    """A bound as a function of everything that is learnt, packed."""
 
     def objective(theta: Float[ndarray, " p"]) -> tuple[float, Float[ndarray, " p"]]:
-        regression = data.regression(theta[-1])
-        found = gradient(theta[:-1], *regression)
+        learnt = Learnt.unpack(theta)
+        regression = data.regression(learnt.log_strength)
+        found = gradient(learnt.hyp.pack(), *regression)
         share = 1.0 - data.observed / regression[2]
         return found.value, np.append(found.hyperparameters, found.log_noise_sd @ share)
 
@@ -117,46 +136,37 @@ def learning_set(
 ) -> Learning:
     """A stratified subset and fewer inducing points, both in proportion to the final number of inducing points."""
     d = data.points.shape[1]
-    growth = count / min(settings.inducing_per_dimension * d, settings.most_inducing)
-    if settings.learning_points_per_dimension is not None:
-        size = min(round(growth * settings.learning_points_per_dimension * d), settings.most_learning_points)
-        data = data.take(stratified_rows(data.points, level, size, rng))
-    if settings.learning_inducing_per_dimension is not None:
-        count = min(round(growth * settings.learning_inducing_per_dimension * d), settings.most_learning_inducing)
+    growth = count / settings.first_inducing(d)
+    size = min(round(growth * settings.learning_points_per_dimension * d), settings.max_learning_points)
+    data = data.take(stratified_rows(data.points, level, size, rng))
+    count = min(round(growth * settings.learning_inducing_per_dimension * d), settings.max_learning_inducing)
     return Learning(data, min(count, len(data.points)))
 
 
+class LearntSparse(NamedTuple):
+    """Where learning ended: what was learnt, the bound after each round, and steps that failed."""
+
+    learnt: Learnt
+    bounds: tuple[float, ...]
+    failures: int
+
+
 def learn_sparse(
-    learning: Learning,
-    prior: GaussianPrior,
-    theta: Float[ndarray, " p"],
-    settings: SparseGP,
-    progress: Progress,
-) -> tuple[Float[ndarray, " p"], list[float], int]:
+    learning: Learning, prior: WeakPrior, start: Learnt, settings: SparseGP, progress: Progress
+) -> LearntSparse:
     """Greedy inducing points and hyperparameters in turn, until the GP-ELBO no longer improves."""
     data, count = learning
     workspace = sgpr.Workspace(count * len(data.points))
-    history: list[float] = []
-    failures = 0
+    learnt, failures = start, 0
+    bounds: list[float] = []
     for number in range(1, settings.rounds + 1):
-        rows = greedy_inducing(Hyperparameters.unpack(theta[:-1]), data.points, data.noise(theta[-1]), count)
-        bound = objective_of(_bound_at(data.points[rows], workspace), data)
-        found = maximise_with_prior(bound, theta, prior, steps=60, tolerance=0.1)
+        rows = greedy_inducing(learnt.hyp, data.points, data.noise(learnt.log_strength), count)
+        found = prior.maximise(bound_at(data.points[rows], workspace), data, learnt, LEARNING_STEPS, LEARNING_TOLERANCE)
         failures += found.failures
-        theta = found.argument if found.value > max(history, default=-np.inf) else theta
-        history.append(found.value)
+        learnt = Learnt.unpack(found.argument) if found.value > max(bounds, default=-np.inf) else learnt
+        bounds.append(found.value)
         progress.say(f"surrogate: round {number}, bound {found.value:.1f}")
         logger.info("round %d: %d steps, bound %.1f", number, found.steps, found.value)
-        if number > 1 and history[-1] - max(history[:-1]) < settings.gain:
+        if number > 1 and bounds[-1] - max(bounds[:-1]) < settings.gain:
             break
-    return theta, history, failures
-
-
-def polish(
-    theta: Float[ndarray, " p"], prior: GaussianPrior, data: ShapedData, inducing: Int[ndarray, " m"], steps: int
-) -> Float[ndarray, " p"]:
-    """Hyperparameters that maximise the GP-ELBO of all evaluations, from where those of a subset stand."""
-    bound = objective_of(_bound_at(data.points[inducing], sgpr.Workspace(len(inducing) * len(data.points))), data)
-    found = maximise_with_prior(bound, theta, prior, steps=steps, tolerance=0.1)
-    logger.info("all evaluations: %d steps, bound %.1f", found.steps, found.value)
-    return found.argument if np.isfinite(found.value) else theta
+    return LearntSparse(learnt, tuple(bounds), failures)

@@ -6,13 +6,22 @@ take the place of the sparse GP: the mixture, the refinement and the suggestions
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from vsbq._typing import Float, Int, ndarray
+import numpy as np
+
+from vsbq._typing import ArrayLike, Float, Int, ndarray
 from vsbq.numerics.mixture import Mixture, MixtureGradient
 from vsbq.transform import InferenceSpace
 
-__all__ = ["LocatedPoints", "LogDensityModel"]
+__all__ = ["LocatedPoints", "LogDensityModel", "Prediction", "predict"]
+
+
+class Prediction(NamedTuple):
+    """Mean and standard deviation of the log density."""
+
+    mean: Float[ndarray, " n"]
+    sd: Float[ndarray, " n"]
 
 
 @runtime_checkable
@@ -53,6 +62,9 @@ class LogDensityModel(Protocol):
     def prior_variance(self) -> float:
         """The variance far from all evaluations."""
 
+    def predict(self, x: ArrayLike) -> Prediction:
+        """Mean and sd at points of the user's space; the function below does it for every model."""
+
     def mean(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """The expected log density at each point."""
 
@@ -73,3 +85,10 @@ class LogDensityModel(Protocol):
 
     def expectation_variance(self, mixture: Mixture) -> float:
         """The variance of that expectation (Eq. 23)."""
+
+
+def predict(model: LogDensityModel, x: ArrayLike) -> Prediction:
+    """Log density at points (n, D) of the user's space: mean and sd of a model."""
+    u = model.space.forward(np.atleast_2d(np.asarray(x, dtype=np.float64)))
+    mean = model.mean(u) - model.space.log_jacobian(u) + model.offset
+    return Prediction(mean, np.sqrt(model.variance(u)))

@@ -25,12 +25,12 @@ from vsbq.numerics.optimise import GaussianPrior, Maximum, Objective, maximise_w
 from vsbq.numerics.shaping import contour_depth
 from vsbq.numerics.subset import spread_rows
 from vsbq.progress import logger
-from vsbq.shaped_data import ShapedData, SparseGP
+from vsbq.shaped_data import NUGGET, ShapedData, SparseGP
 from vsbq.transform import GRID
 from vsbq.trim import TrainingSet, Trim, copies, trim_evaluations
 
 #: A given standard deviation below this, in nats, is as good as none: that of the surrogate's own nugget.
-LEAST_GIVEN = SparseGP().nugget ** 0.5
+LEAST_GIVEN = NUGGET**0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,12 +120,13 @@ def _learnt_factor(
     if len(rows) < settings.neighbours:
         return 1.0, 0.0
     base = np.where(training.noise_sd > 0, training.noise_sd, 1.0)[rows] ** 2
-    gp = SparseGP(shape_by_level=False)
-    data = ShapedData.shaped(training, gp).take(rows)
-    data = data._replace(observed=base, shaping=np.full(len(rows), gp.shaping.sd_min**2))
-    prior, start = weak_prior(data, training.values[rows], gp, rng)
+    gp = SparseGP()
+    shaping = np.full(len(rows), gp.shaping.sd_min**2)
+    data = ShapedData(training.points[rows], training.values[rows], base, shaping)
+    prior = weak_prior(data, training.values[rows], gp, rng).packed
+    start = np.clip(prior.mean, prior.lower, prior.upper)
     prior.lower[: training.dimension] = prior.mean[: training.dimension] + np.log(settings.shortest)
-    least = 0.5 * float(np.log(gp.nugget / np.median(base)))
+    least = 0.5 * float(np.log(NUGGET / np.median(base)))
     reference = 0.0 if noisy else least
     free = GaussianPrior(
         np.append(prior.mean, reference),

@@ -15,12 +15,12 @@ from vsbq.bounds import Bounds
 from vsbq.evaluations import Evaluations
 from vsbq.history import Elbo, Evidence, History
 from vsbq.marginal import NODES, Marginal
+from vsbq.model import LogDensityModel
 from vsbq.numerics import mixture as mix
 from vsbq.numerics.mixture import Mixture
 from vsbq.prior_change import DrawnMarginal, PriorChange
 from vsbq.refine import Refined
 from vsbq.summary import Summary
-from vsbq.surrogate_model import Surrogate
 from vsbq.transform import InferenceSpace
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from vsbq.comparison import Comparison
     from vsbq.files.exports import LivePoints, MassMatrix
-    from vsbq.fit import Settings
+    from vsbq.settings import Settings, Steps
 
 RandomState = int | np.random.Generator | None
 
@@ -47,7 +47,7 @@ class Posterior:
     elbo_estimate: Elbo
     offset: float
     evaluations: Evaluations | None
-    surrogate: Surrogate | None
+    surrogate: LogDensityModel | None
     history: History | None
     refined: Refined | None = None
     evidence_estimate: Evidence | None = None  # of a refinement whose draws are not here, as in a compact file
@@ -257,7 +257,7 @@ class Posterior:
         *,
         log_density_sd: ArrayLike | None = None,
         log_prior: ArrayLike | None = None,
-        settings: Settings | None = None,
+        settings: Settings | Steps | None = None,
         rng: RandomState = None,
         progress: bool | None = None,
     ) -> Posterior:
@@ -296,7 +296,7 @@ class Posterior:
         *,
         old_log_prior: Callable[[ndarray], Any] | None = None,
         rng: RandomState = None,
-        settings: Settings | None = None,
+        settings: Settings | Steps | None = None,
     ) -> Posterior:
         """What the posterior would be under another prior, without a call of the model.
 

@@ -26,8 +26,8 @@ from vsbq.progress import logger
 from vsbq.refine import Refined, Refinement, _pareto_smoothed, _surrogate_sd
 
 if TYPE_CHECKING:
-    from vsbq.fit import Settings
     from vsbq.posterior import Posterior, RandomState
+    from vsbq.settings import Settings, Steps
 
 __all__ = ["DrawnMarginal", "LogPrior", "PriorChange", "with_prior"]
 
@@ -151,7 +151,7 @@ def with_prior(
     *,
     old_log_prior: Callable[[ndarray], Any] | None = None,
     rng: RandomState = None,
-    settings: Settings | None = None,
+    settings: Settings | Steps | None = None,
 ) -> Posterior:
     """The posterior under another prior; see `Posterior.with_prior`."""
     generator = np.random.default_rng(rng)

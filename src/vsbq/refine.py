@@ -32,6 +32,9 @@ UNTESTED = 5.0
 BEYOND_DRAWS = 8000
 BEYOND_FACTORS = (1.5, 2.5)
 
+#: A posterior most of whose mass is where the density may be zero is off by this much, in shares, at least.
+MOST_AT_ZEROS = 1.0 - 1e-6
+
 #: Nats by which the mean may rise where a block of evaluations is left out: the gap would not be trusted beyond that.
 MOST_CHANGE = 1.0
 
@@ -137,6 +140,7 @@ def refine(
         held_out_sd=_held_out_sd(region, u, weights, settings, rng),
         untested=UNTESTED * sd * float(np.sqrt(1.0 - region.surrogate.tested)),
         beyond=_mass_beyond(mixture, region, rng.spawn(1)[0]),
+        zeros=_mass_at_zeros(region, u, weights),
     )
     return Refined(u, weights, to_mixture, evidence, region), fit
 
@@ -214,6 +218,15 @@ def _mass_beyond(mixture: Mixture, region: TrustedRegion, rng: np.random.Generat
     heavy = heavy[np.argsort(-weights[heavy], kind="stable")[:1000]]
     heavy = heavy[region.surrogate.variance(u[heavy]) <= region.most_variance]
     return float(np.log1p(weights[heavy].sum() / weights[within].sum()))
+
+
+def _mass_at_zeros(region: TrustedRegion, points: Float[ndarray, "n d"], weights: Float[ndarray, " n"]) -> float:
+    """−log(1 − b) with b the share of draws that are nearer to an evaluation of zero density than to any other.
+
+    A smooth surrogate cannot end at an edge: it leaks beyond, or falls before it.
+    """
+    share = float(weights[region.nearer_to_zeros(points)].sum() / weights.sum())
+    return -float(np.log1p(-min(share, MOST_AT_ZEROS)))
 
 
 # Sequential Monte Carlo

@@ -8,9 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from vsbq._typing import Bool, Float, Int, ndarray
+from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.shaping import contour_depth, shaping_sd
 from vsbq.trim import TrainingSet
 
+#: Variance of a noise-free evaluation.
+NUGGET = 1e-5
+
+#: What a sparse GP is fitted to: points, values and the variances of their noise.
 Regression = tuple[Float[ndarray, "n d"], Float[ndarray, " n"], Float[ndarray, " n"]]
 
 
@@ -26,8 +31,7 @@ class Shaping:
     sd_min: float = 1e-3**0.5
     sd_med: float = 1.0
     slope: float = 3.0
-    least_strength: float = 0.1
-    most_strength: float = 10.0
+    strengths: tuple[float, float] = (0.1, 10.0)  # limits of the learnt factor
     noise_growth: float = 1.0  # how far low evaluations lose weight in the end; see `ShapedData.tempered`
 
 
@@ -36,26 +40,53 @@ class SparseGP:
     """How the surrogate is fitted. Counts "per dimension" are multiplied by D."""
 
     shaping: Shaping = field(default_factory=Shaping)
-    nugget: float = 1e-5  # variance of a noise-free evaluation
     inducing_per_dimension: int = 150
     exact_points: int = 300  # subset on which an exact GP gives the first hyperparameters
-    learning_points_per_dimension: int | None = 1000  # None: hyperparameters are learnt on all evaluations
-    most_learning_points: int = 5000
-    learning_inducing_per_dimension: int | None = 100  # None: as many as in the end
-    most_learning_inducing: int = 500
+    learning_points_per_dimension: int = 1000
+    max_learning_points: int = 5000
+    learning_inducing_per_dimension: int = 100
+    max_learning_inducing: int = 500
     rounds: int = 3  # of inducing points and hyperparameters in turn
-    polish_steps: int = 0  # then, on all evaluations with the final inducing points
     corrections: int = 2  # fits after low evaluations that the surrogate contradicts got a say; see `contradiction.py`
     residual_passes: int = 3  # in which what the mean leaves of the evaluations is smoothed and added to it
     gain: float = 1.0  # nats of GP-ELBO that a round has to bring for another one
     tolerable_miss: float = 0.1  # nats by which high-density evaluations may be missed beyond their noise
-    most_inducing_per_dimension: int = 200
-    most_inducing: int = 1500
-    most_candidates: int = 50_000  # evaluations among which inducing points are looked for
-    shape_by_level: bool = True  # noise shaping by a first smooth prediction, not by the noisy values themselves
+    max_inducing_per_dimension: int = 200
+    max_inducing: int = 1500
+    max_candidates: int = 50_000  # evaluations among which inducing points are looked for
     whiten: bool = True  # try turned coordinates too, keep those in which held-out blocks are predicted better
     trial_points_per_dimension: int = 400
     trial_inducing_per_dimension: int = 35
+
+    def first_inducing(self, dimension: int) -> int:
+        """Number of inducing points to begin with."""
+        return min(self.inducing_per_dimension * dimension, self.max_inducing)
+
+    def last_inducing(self, dimension: int) -> int:
+        """Number of inducing points at the most."""
+        most = min(self.max_inducing_per_dimension * dimension, self.max_inducing)
+        return max(most, self.first_inducing(dimension))
+
+
+class Learnt(NamedTuple):
+    """What is learnt of the surrogate: the hyperparameters of the GP and the logarithm of the shaping strength."""
+
+    hyp: Hyperparameters
+    log_strength: float
+
+    def pack(self) -> Float[ndarray, " p"]:
+        """All of it as one vector, as optimisers want it."""
+        return np.append(self.hyp.pack(), self.log_strength)
+
+    @classmethod
+    def unpack(cls, theta: Float[ndarray, " p"]) -> Learnt:
+        """The inverse of `pack`."""
+        return cls(Hyperparameters.unpack(theta[:-1]), float(theta[-1]))
+
+    @property
+    def strength(self) -> float:
+        """The factor of the shaping noise."""
+        return float(np.exp(self.log_strength))
 
 
 class ShapedData(NamedTuple):
@@ -69,13 +100,16 @@ class ShapedData(NamedTuple):
     @classmethod
     def shaped(cls, training: TrainingSet, settings: SparseGP) -> ShapedData:
         """Evaluations with σ²_obs (at least the nugget) and σ²_shape (Eqs. 26 and 27)."""
-        shape = settings.shaping
-        seen = training.level if settings.shape_by_level else training.values
+        return cls.curved(training, training.level, settings.shaping)
+
+    @classmethod
+    def curved(cls, training: TrainingSet, seen: Float[ndarray, " n"], shape: Shaping) -> ShapedData:
+        """The same by a curve of its own, and by how high each evaluation is seen."""
         threshold = contour_depth(shape.depth, training.dimension)
         sd = shaping_sd(seen.max() - seen, threshold, shape.sd_min, shape.sd_med, shape.slope)
-        return cls(training.points, training.values, np.maximum(training.noise_sd**2, settings.nugget), sd**2)
+        return cls(training.points, training.values, np.maximum(training.noise_sd**2, NUGGET), sd**2)
 
-    def noise(self, log_strength: float) -> Float[ndarray, " n"]:
+    def noise(self, log_strength: float = 0.0) -> Float[ndarray, " n"]:
         """σ²_tot = σ²_obs + strength² σ²_shape."""
         return self.observed + np.exp(2 * log_strength) * self.shaping
 

@@ -8,19 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from vsbq._typing import ArrayLike, Float, Int, ndarray
+from vsbq.model import Prediction, predict
 from vsbq.numerics import linalg, quadrature, sgpr
 from vsbq.numerics.kernel import Hyperparameters, kernel
 from vsbq.numerics.mixture import Mixture, MixtureGradient
 from vsbq.transform import InferenceSpace
 
-__all__ = ["Prediction", "Surrogate"]
-
-
-class Prediction(NamedTuple):
-    """Mean and standard deviation of the log density."""
-
-    mean: Float[ndarray, " n"]
-    sd: Float[ndarray, " n"]
+__all__ = ["Surrogate"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +31,7 @@ class Surrogate:
 
     def predict(self, x: ArrayLike) -> Prediction:
         """Log density at points (n, D) of the user's space: mean and sd of the surrogate."""
-        u = self.space.forward(np.atleast_2d(np.asarray(x, dtype=np.float64)))
-        mean = sgpr.predict_mean(self.hyp, self.factors, u) - self.space.log_jacobian(u) + self.offset
-        return Prediction(mean, np.sqrt(self.variance(u)))
+        return predict(self, x)
 
     def mean(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """Posterior mean in inference space, relative to `offset`."""

@@ -43,6 +43,14 @@ class TrainingSet:
     offset: float
     level: Float[ndarray, " n"]
     guards: Float[ndarray, "g d"] | None = None
+    zeros: Float[ndarray, "z d"] | None = None  # places of all evaluations of zero density, which stand-ins represent
+
+    @property
+    def seen(self) -> Float[ndarray, "m d"]:
+        """The points whose density is not zero."""
+        if self.zeros is None or not len(self.zeros):
+            return self.points
+        return self.points[np.asarray(cKDTree(self.zeros).query(self.points)[0]) > 0]
 
     @property
     def dimension(self) -> int:
@@ -57,6 +65,7 @@ class TrainingSet:
             space=rotated(self.space, rotation),
             points=self.points @ rotation.T,
             guards=None if self.guards is None else self.guards @ rotation.T,
+            zeros=None if self.zeros is None else self.zeros @ rotation.T,
             values=self.values - turn,
             level=self.level - turn,
         )
@@ -100,6 +109,12 @@ def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[Training
     merged = _merge_duplicates(evaluations.points[order], relative[order], sd[order])
     u = space.forward(merged.points)
     values = merged.values + space.log_jacobian(u)
+    zero = np.isneginf(values)
+    if zero.all():
+        raise FitError(
+            "Every point with a finite log density was also evaluated as -inf, so that the density is zero everywhere. "
+            "Check the evaluations that were repeated, or leave those of -inf out with nonfinite='drop'."
+        )
     values = _stand_in(u, values, merged.noise_sd, settings)
     keep = _keep(values, merged.noise_sd, evaluations.dimension, settings)
     if keep.sum() < evaluations.dimension + 2:
@@ -117,7 +132,8 @@ def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[Training
         at_edge=int(space.at_edge(merged.points).sum()),
     )
     guards = u[_guards(u, values, keep, settings)]
-    return TrainingSet(space, u[keep], values[keep], merged.noise_sd[keep], offset, values[keep], guards), info
+    kept = (u[keep], values[keep], merged.noise_sd[keep])
+    return TrainingSet(space, *kept, offset, level=values[keep], guards=guards, zeros=u[zero]), info
 
 
 def _guards(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from vsbq._typing import Bool, Float, ndarray
 from vsbq.model import LogDensityModel
@@ -33,6 +34,8 @@ class TrustedRegion:
     most_variance: float
     most_mean: float
     most_rise: float = MOST_RISE
+    zeros: Float[ndarray, "z d"] | None = None  # where the density is known to be zero
+    seen: Float[ndarray, "n d"] | None = None  # where it is known not to be
 
     @classmethod
     def around(cls, surrogate: LogDensityModel, training: TrainingSet) -> TrustedRegion:
@@ -42,7 +45,8 @@ class TrustedRegion:
         slack = float(1.0 + 3.0 * usual)
         lower, upper = training.points.min(axis=0), training.points.max(axis=0)
         rise = MOST_RISE if surrogate.overconfidence <= MOST_DOUBT else 0.0
-        return cls(surrogate, lower, upper, slack**2, float(training.level.max()) + slack, rise)
+        top = float(training.level.max()) + slack
+        return cls(surrogate, lower, upper, slack**2, top, rise, training.zeros, training.seen)
 
     def log_density(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """Log of the density that the surrogate expects, E exp f = exp(mean + variance / 2), relative to its offset;
@@ -89,7 +93,16 @@ class TrustedRegion:
         if np.mean(self.surrogate.variance(u[rng.choice(len(u), 1000, p=weights)]) > self.most_variance) < 0.01:
             return u, weights
         known = self.surrogate.variance(u) <= self.most_variance
-        return u[known], weights[known] / weights[known].sum()
+        return u[known], weights[known] / (weights[known].sum() if known.any() else 1.0)
+
+    def nearer_to_zeros(self, u: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
+        """Which points are nearer to an evaluation of zero density than to any other one."""
+        if self.zeros is None or self.seen is None or not len(self.zeros):
+            return np.zeros(len(u), dtype=bool)
+        spread = self.seen.std(axis=0)
+        unit = np.where(spread > 0, spread, 1.0)
+        zero, other = (cKDTree(points / unit).query(u / unit)[0] for points in (self.zeros, self.seen))
+        return np.asarray(zero < other)
 
     def in_box(self, u: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
         """Which points are within the box of the evaluations."""

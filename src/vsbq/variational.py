@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from vsbq.numerics.mixture import (
     standard_draws,
     unbiased_draws,
 )
-from vsbq.numerics.optimise import adam, maximise
+from vsbq.numerics.optimise import maximise
 from vsbq.numerics.shaping import contour_depth
 from vsbq.numerics.subset import cluster_centres
 from vsbq.progress import Progress, logger
@@ -33,26 +32,28 @@ from vsbq.trust import TrustedRegion
 #: τ of the soft bounds (Supplement C.1).
 SOFTNESS = 0.01
 
+#: Draws of an ELBO that only has to tell which start is better.
+TRIAL_DRAWS = 20_000
+
 
 @dataclass(frozen=True, kw_only=True)
 class VariationalMixture:
     """How the mixture is fitted: ELBO ascent from each start (draws per component, L-BFGS steps), rounds of importance
     weighting and EM (draws, EM steps), and ELBO ascent again."""
 
-    base_components: int = 10  # K = base + per dimension · D, at most `most_components`
+    base_components: int = 10  # K = base + per dimension · D, at most `max_components`
     components_per_dimension: int = 5
-    most_components: int = 30
+    max_components: int = 30
     family: type[FullCovariance] | type[SharedDiagonal] = FullCovariance
     first: tuple[int, int] = (64, 30)  # for each start
     adapt: tuple[tuple[int, int], ...] = ((5_000, 15), (10_000, 15), (20_000, 15), (40_000, 20), (40_000, 20))
-    then: tuple[tuple[int, int], ...] = ((1024, 30),)
-    adam_steps: int = 0  # with fresh draws at every step, for each start, in place of all the above
+    then: tuple[int, int] = (1024, 30)
     spread_depth: float = 2.5  # the wide start covers evaluations within this contour of the best
     elbo_draws: int = 100_000
 
     def components(self, dimension: int) -> int:
         """Number of components K to start with."""
-        return min(self.base_components + self.components_per_dimension * dimension, self.most_components)
+        return min(self.base_components + self.components_per_dimension * dimension, self.max_components)
 
 
 class SoftBox(NamedTuple):
@@ -107,7 +108,7 @@ def elbo_and_gradient(
     return expected + uncertainty - penalty, family.pull_back(free, total)
 
 
-def fit_mixture(
+def fit_variational(
     region: TrustedRegion,
     training: TrainingSet,
     settings: VariationalMixture,
@@ -125,39 +126,32 @@ def fit_mixture(
     tried: list[_Tried] = []
     for name, start in starts(training, settings, rng, earlier).items():
         progress.say(f"mixture: start {name}")
-        climb = _stochastic_ascent if settings.adam_steps else partial(_ascend, schedule=settings.first)
-        mixture = climb(start, settings, surrogate=surrogate, box=box, rng=rng)
+        mixture = _ascend(start, settings, settings.first, surrogate=surrogate, box=box, rng=rng)
         left = region.grows_outside(start, mixture, rng)
-        if left and not settings.adam_steps:
-            mixture = start
-        tried.append(_Tried(not left, elbo(mixture, surrogate, rng, 20_000).value, name, mixture))
+        mixture = start if left else mixture
+        tried.append(_Tried(elbo(mixture, surrogate, rng, TRIAL_DRAWS).value, name, mixture))
         left_in_words = ", left the trusted region" if left else ""
         logger.info("start %s: ELBO %.4f%s", name, tried[-1].elbo + surrogate.offset, left_in_words)
-    if settings.adam_steps:
-        mixture = max(tried, key=lambda one: (one.stayed, one.elbo)).mixture
-        final = elbo(mixture, surrogate, rng, settings.elbo_draws)
-    else:
-        progress.say("mixture: importance rounds")
-        mixture = _adapt(_pool([one.mixture for one in tried]), settings, region, rng)
-        final = elbo(mixture, surrogate, rng, settings.elbo_draws)
-        for name, start, schedule in (
-            ("more draws", mixture, settings.then[0]),
-            ("one normal", _one_normal(mixture), settings.first),
-        ):
-            progress.say(f"mixture: {name}")
-            other = _ascend(start, settings, schedule, surrogate=surrogate, box=box, rng=rng)
-            value = elbo(other, surrogate, rng, settings.elbo_draws)
-            logger.info("%s: ELBO %.4f", name, value.value + surrogate.offset)
-            if value.value > final.value and not region.grows_outside(mixture, other, rng):
-                mixture, final = other, value
+    progress.say("mixture: importance rounds")
+    mixture = _adapt(_pool([one.mixture for one in tried]), settings, region, rng)
+    final = elbo(mixture, surrogate, rng, settings.elbo_draws)
+    for name, start, schedule in (
+        ("more draws", mixture, settings.then),
+        ("one normal", _one_normal(mixture), settings.first),
+    ):
+        progress.say(f"mixture: {name}")
+        other = _ascend(start, settings, schedule, surrogate=surrogate, box=box, rng=rng)
+        value = elbo(other, surrogate, rng, settings.elbo_draws)
+        logger.info("%s: ELBO %.4f", name, value.value + surrogate.offset)
+        if value.value > final.value and not region.grows_outside(mixture, other, rng):
+            mixture, final = other, value
     names = tuple((one.name, one.elbo + surrogate.offset) for one in tried)
     return mixture, final, VariationalFit(names, len(mixture.means))
 
 
 class _Tried(NamedTuple):
-    """A start after its ascent."""
+    """A start after its ascent, if that stayed where the surrogate can be trusted."""
 
-    stayed: bool  # in the region where the surrogate can be trusted
     elbo: float
     name: str
     mixture: Mixture
@@ -219,26 +213,6 @@ def _ascend(
     )
     logger.info("%d draws a component, %d steps: objective %.4f", per_component, found.steps, found.value)
     return family.mixture(found.argument)
-
-
-def _stochastic_ascent(
-    mixture: Mixture,
-    settings: VariationalMixture,
-    *,
-    surrogate: LogDensityModel,
-    box: SoftBox,
-    rng: np.random.Generator,
-) -> Mixture:
-    """Adam with fresh draws at every step, as in the paper."""
-    family = settings.family(mixture)
-    k, d = mixture.means.shape
-
-    def objective(free: Float[ndarray, " p"]) -> tuple[float, Float[ndarray, " p"]]:
-        half = rng.standard_normal((k, 16, d))
-        return elbo_and_gradient(free, family, surrogate, box, np.concatenate([half, -half], axis=1))
-
-    steps = settings.adam_steps
-    return family.mixture(adam(objective, family.start(), steps=steps, rate=0.05, final_rate=0.001).argument)
 
 
 def elbo(mixture: Mixture, surrogate: LogDensityModel, rng: np.random.Generator, draws: int) -> Elbo:

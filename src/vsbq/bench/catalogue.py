@@ -19,7 +19,7 @@ from vsbq.bench.methods.slice_surrogate import slice_surrogate
 from vsbq.bench.problems import Problem, rosenbrock_gaussian, two_moons
 from vsbq.bench.task import Answer, Task
 from vsbq.bench.zoo import ZOO
-from vsbq.fit import Settings
+from vsbq.settings import Settings
 
 __all__ = ["METHODS", "PROBLEMS", "Method"]
 

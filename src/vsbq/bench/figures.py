@@ -20,10 +20,13 @@ from vsbq.bench.problems import Problem
 from vsbq.bench.published import base_name, method_name, optimiser_name, printed_runtime, problem_name, seconds
 from vsbq.bench.tables import BEHAVIOUR, Summary, runs_alone, stage_seconds, summarise, usual, varied
 from vsbq.evaluations import Evaluations
-from vsbq.fit import Settings, fit
+from vsbq.fit import fit
 from vsbq.numerics.shaping import contour_depth, shaping_sd
 from vsbq.posterior import Posterior
+from vsbq.published import PublishedGP
+from vsbq.settings import Steps
 from vsbq.shaped_data import Shaping
+from vsbq.surrogate_model import Surrogate
 from vsbq.variational import VariationalMixture
 
 if TYPE_CHECKING:
@@ -274,7 +277,7 @@ def runtime(lines: Sequence[Line]) -> Figure | None:
 # Noise shaping, made on the spot
 
 SEEN = np.linspace(-6.0, 6.0, 201)
-PRINTED = Settings.paper().surrogate
+PRINTED = PublishedGP()
 
 
 def _rippled(x: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
@@ -287,10 +290,10 @@ def _rippled(x: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
 
 def _few_inducing_points(shaping: Shaping) -> Posterior:
     """Fit the rippled density with the package's own steps and ten inducing points."""
-    few = replace(PRINTED, shaping=shaping, inducing_per_dimension=10, most_inducing_per_dimension=10)
-    quick = VariationalMixture(adapt=((5_000, 15), (10_000, 15)), then=((256, 30),), elbo_draws=10_000)
+    few = replace(PRINTED, shaping=shaping, inducing_per_dimension=10)
+    quick = VariationalMixture(adapt=((5_000, 15), (10_000, 15)), then=(256, 30), elbo_draws=10_000)
     seen = Evaluations(SEEN[:, None], _rippled(SEEN))
-    return fit(seen, settings=Settings(surrogate=few, variational=quick), rng=0, progress=False)
+    return fit(seen, settings=Steps(surrogate=few, mixture=quick), rng=0, progress=False)
 
 
 def noise_shaping() -> Figure:
@@ -317,7 +320,7 @@ def noise_shaping() -> Figure:
 
 
 def _draw_shaped(row: Sequence[Axes], x: Float[ndarray, " n"], post: Posterior, word: str) -> None:
-    assert post.surrogate is not None  # only a posterior read from a file may have none
+    assert isinstance(post.surrogate, Surrogate)  # which has inducing points
     inducing = post.surrogate.space.inverse(post.surrogate.inducing)
     log_density, density = row
     log_density.plot(x, _rippled(x), "k", lw=1.0)

@@ -24,9 +24,10 @@ from vsbq.commands.problem import Problem
 from vsbq.commands.reading import Source
 from vsbq.commands.terminal import Terminal, add_output_options, as_json
 from vsbq.commands.wording import as_options, escaped
-from vsbq.fit import Settings, fit
+from vsbq.fit import fit
 from vsbq.posterior import Posterior
 from vsbq.report.page import write_report
+from vsbq.settings import Settings
 
 __all__ = ["Results", "Wanted", "add_result_options", "leave_results", "show_results", "with_error"]
 

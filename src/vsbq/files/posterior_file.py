@@ -151,6 +151,11 @@ def _take_apart(posterior: Posterior, compact: bool) -> tuple[Header, Arrays]:
         arrays |= {"space_near_lower": space.near.lower, "space_near_upper": space.near.upper}
     surrogate = evaluations = refined = None
     if not compact and posterior.surrogate is not None:
+        if not isinstance(posterior.surrogate, Surrogate):
+            raise PosteriorFileError(
+                f"The surrogate of this posterior is of type {type(posterior.surrogate).__name__}, which the format "
+                "does not know. Save its mixture with compact=True."
+            )
         surrogate, more = _take_apart_surrogate(posterior.surrogate, posterior)
         arrays |= more
     if not compact and posterior.refined is not None:

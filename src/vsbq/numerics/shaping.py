@@ -8,6 +8,9 @@ from scipy.stats import chi2
 
 from vsbq._typing import Float, ndarray
 
+#: The contour of a normal within which nearly all of a posterior is.
+POSTERIOR = 3.0
+
 
 def contour_depth(n_sigma: float, dimension: int) -> float:
     """How far below its top, in nats, a D-dimensional normal is on its n-sigma contour.

@@ -12,7 +12,6 @@ from importlib.resources import files
 from pathlib import Path
 
 from vsbq._version import __version__
-from vsbq.fit import Settings
 from vsbq.posterior import Posterior
 from vsbq.report.inputs import what_went_in
 from vsbq.report.markup import Markup, element, joined, shortened
@@ -22,6 +21,7 @@ from vsbq.report.pictures import corner_picture
 from vsbq.report.process import how_it_went, the_evidence
 from vsbq.report.repeat import how_to_repeat
 from vsbq.report.results import the_posterior
+from vsbq.settings import Settings, Steps
 
 __all__ = ["write_report"]
 
@@ -43,7 +43,7 @@ def write_report(
     title: str | None = None,
     overwrite: bool = False,
     log: str | None = None,
-    settings: Settings | None = None,
+    settings: Settings | Steps | None = None,
     rng: int | str | None = None,
 ) -> Path:
     """Write a self-contained HTML page about a posterior and return its path, with ".html" added if it had no suffix.
@@ -85,7 +85,9 @@ def _write(target: Path, page: str) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _page(posterior: Posterior, title: str, settings: Settings | None, rng: str | None, log: str | None) -> Markup:
+def _page(
+    posterior: Posterior, title: str, settings: Settings | Steps | None, rng: str | None, log: str | None
+) -> Markup:
     numbers = Numbers.of(posterior)
     known = settings or getattr(posterior.history, "settings", None)
     body = element(

@@ -29,6 +29,7 @@ ERRORS = {
     "held_out_sd": "from what single regions of the evaluations decide",
     "untested": "from what too few evaluations leave untested",
     "beyond": "from what may lie beyond the outermost evaluations",
+    "zeros": "from mass where the density may be zero",
 }
 
 

@@ -12,14 +12,14 @@ import scipy
 
 from vsbq._version import __version__
 from vsbq.evaluations import Evaluations
-from vsbq.fit import Settings
 from vsbq.posterior import Posterior
 from vsbq.report.markup import Markup, bullets, code, element, facts, fold, joined, paragraph
+from vsbq.settings import Settings, Steps
 
 __all__ = ["fingerprint", "how_to_repeat"]
 
 
-def how_to_repeat(posterior: Posterior, settings: Settings | None, rng: str | None, log: str | None) -> Markup:
+def how_to_repeat(posterior: Posterior, settings: Settings | Steps | None, rng: str | None, log: str | None) -> Markup:
     """The section for whoever wants the same again."""
     return element(
         "section",
@@ -66,7 +66,7 @@ def fingerprint(evaluations: Evaluations | None) -> str:
 # Settings
 
 
-def _settings(settings: Settings | None) -> list[Markup]:
+def _settings(settings: Settings | Steps | None) -> list[Markup]:
     if settings is None:
         return [
             paragraph(

@@ -19,14 +19,15 @@ from numpy.random import Generator
 from vsbq._typing import Float, ndarray
 from vsbq.bench.methods.slice_surrogate import evaluations_of
 from vsbq.bench.task import Answer, Stopwatch, Task
-from vsbq.fit import Settings
 from vsbq.history import Elbo
 from vsbq.learning import weak_prior
 from vsbq.numerics.families import Family
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.mixture import Mixture, MixtureGradient, entropy, entropy_and_gradient, sample, unbiased_draws
 from vsbq.numerics.optimise import adam
-from vsbq.shaped_data import ShapedData, SparseGP
+from vsbq.published import PublishedGP, PublishedMixture
+from vsbq.settings import Steps
+from vsbq.shaped_data import ShapedData, Shaping, SparseGP
 from vsbq.trim import TrainingSet, trim_evaluations
 from vsbq.variational import SoftBox, starts
 
@@ -71,15 +72,15 @@ def nnr_two_cores(task: Task) -> Answer:
 def nnr(task: Task, settings: NnrSettings | None = None) -> Answer:
     """Fit a network to the trace and a mixture to the network; its ELBO is the log evidence."""
     settings = settings or NnrSettings()
-    paper, watch = Settings.paper(), Stopwatch()
+    watch, shape = Stopwatch(), PublishedMixture().shape
     with watch.stage("trim"):
-        training, trimmed = trim_evaluations(evaluations_of(task), paper.trim)
+        training, trimmed = trim_evaluations(evaluations_of(task), Steps.published().trim)
     with watch.stage("network"):
-        network = fit_network(training, paper.surrogate, settings, task.rng)
+        network = fit_network(training, PublishedGP().shaping, settings, task.rng)
     with watch.stage("mixture"):
         climbed = [
-            _ascend(start, paper.variational.family(start), network.slopes, training, settings, rng=task.rng)
-            for start in starts(training, paper.variational, task.rng).values()
+            _ascend(start, shape.family(start), network.slopes, training, settings, rng=task.rng)
+            for start in starts(training, shape, task.rng).values()
         ]
         mixture, elbo = max(climbed, key=lambda found: found[1].value)
     details = {
@@ -110,15 +111,15 @@ class Network(NamedTuple):
     epochs: tuple[int, ...]  # for each weight decay
 
 
-def fit_network(training: TrainingSet, shaping: SparseGP, settings: NnrSettings, rng: Generator) -> Network:
+def fit_network(training: TrainingSet, shaping: Shaping, settings: NnrSettings, rng: Generator) -> Network:
     """Train once for each weight decay and keep the network with the lowest validation loss."""
     try:
         import jax
         import jax.numpy as jnp
     except ImportError as error:
         raise ImportError("neural network regression needs JAX and optax: pip install 'vsbq[bench]'") from error
-    data = ShapedData.shaped(training, shaping)
-    mean = Hyperparameters.unpack(weak_prior(data, training.level, shaping, rng)[1][:-1])
+    data = ShapedData.curved(training, training.values, shaping)
+    mean = weak_prior(data, training.level, SparseGP(shaping=shaping), rng).start.hyp
     start = _initial(mean, settings, rng)
     rows = rng.permutation(len(training))
     cut = max(1, round(settings.validation_share * len(rows)))

@@ -6,12 +6,13 @@ from dataclasses import asdict
 from time import perf_counter
 
 from vsbq.bench.task import Answer, Task
-from vsbq.fit import Settings, fit
+from vsbq.fit import fit
+from vsbq.settings import Settings, Steps
 
 __all__ = ["recycle"]
 
 
-def recycle(task: Task, settings: Settings) -> Answer:
+def recycle(task: Task, settings: Settings | Steps) -> Answer:
     """Fit the posterior to the trace, with no further call of the model."""
     start = perf_counter()
     post = fit(
@@ -30,7 +31,7 @@ def recycle(task: Task, settings: Settings) -> Answer:
         log_evidence=post.log_evidence,
         log_evidence_sd=post.log_evidence_sd,
         seconds=seconds,
-        settings=asdict(settings),
+        settings=asdict(settings.steps() if isinstance(settings, Settings) else settings),
         details={
             "kept": post.history.trimmed.kept,
             "inducing": post.history.surrogate.inducing,

@@ -16,11 +16,11 @@ from numpy.random import Generator
 from vsbq._typing import Bool, Float, ndarray
 from vsbq.bench.task import Answer, Stopwatch, Task
 from vsbq.evaluations import Evaluations
-from vsbq.fit import Settings
 from vsbq.numerics.shaping import contour_depth
 from vsbq.numerics.subset import spread_rows
 from vsbq.progress import Progress
-from vsbq.surrogate import fit_surrogate
+from vsbq.published import PublishedGP
+from vsbq.settings import Steps
 from vsbq.trim import TrainingSet, trim_evaluations
 
 __all__ = ["Chains", "evaluations_of", "slice_sample", "slice_surrogate"]
@@ -44,10 +44,10 @@ def slice_surrogate(task: Task) -> Answer:
     `details` tell the share of draws outside the box of the training points, where the surrogate is made up, and the
     largest R-hat of a coordinate (over 1.1: the chains do not agree).
     """
-    watch, settings = Stopwatch(), Settings.paper()
+    watch, settings, how = Stopwatch(), Steps.published(), PublishedGP()
     with watch.stage("surrogate"):
         training, _ = trim_evaluations(evaluations_of(task), settings.trim)
-        surrogate, training, fitted = fit_surrogate(training, settings.surrogate, task.rng, Progress(1, False))
+        surrogate, training, fitted = how.fit(training, task.rng, Progress(1, False))
     with watch.stage("sampling"):
         sweeps = max(FEWEST_SWEEPS, -(-task.draws // CHAINS))
         chains = slice_sample(surrogate.mean, _starts(training, task.rng), _leaps(training, task.rng), sweeps, task.rng)
@@ -56,7 +56,7 @@ def slice_surrogate(task: Task) -> Answer:
     with np.errstate(over="ignore"):
         draws = np.clip(training.space.inverse(u), -FARTHEST, FARTHEST)
     low, high = training.points.min(axis=0), training.points.max(axis=0)
-    chosen = {"surrogate": asdict(settings.surrogate), "chains": chains.draws.shape[1], "sweeps": sweeps}
+    chosen = {"surrogate": asdict(how), "chains": chains.draws.shape[1], "sweeps": sweeps}
     details = {
         "inducing": fitted.inducing,
         "surrogate_calls": chains.calls,

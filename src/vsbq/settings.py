@@ -1,0 +1,124 @@
+"""What a user may choose, and what each step makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from vsbq.history import Elbo, SurrogateFit, VariationalFit
+from vsbq.model import LogDensityModel
+from vsbq.noise import NoiseCheck
+from vsbq.numerics.mixture import Mixture
+from vsbq.progress import Progress
+from vsbq.published import PublishedGP, PublishedMixture
+from vsbq.refine import Refinement
+from vsbq.shaped_data import SparseGP
+from vsbq.trim import TrainingSet, Trim
+from vsbq.trust import TrustedRegion
+from vsbq.variational import VariationalMixture
+
+__all__ = ["MixtureStep", "Settings", "Steps", "SurrogateStep"]
+
+
+@runtime_checkable
+class SurrogateStep(Protocol):
+    """Another way to do step 2: anything that makes a `LogDensityModel` of the evaluations."""
+
+    def fit(
+        self, training: TrainingSet, rng: np.random.Generator, progress: Progress
+    ) -> tuple[LogDensityModel, TrainingSet, SurrogateFit]:
+        """The model, the evaluations in its coordinates, and how it came about."""
+
+
+@runtime_checkable
+class MixtureStep(Protocol):
+    """Another way to do step 3."""
+
+    def fit(
+        self,
+        region: TrustedRegion,
+        training: TrainingSet,
+        rng: np.random.Generator,
+        progress: Progress,
+        earlier: Mixture | None,
+    ) -> tuple[Mixture, Elbo, VariationalFit]:
+        """The mixture, its ELBO, and how it came about."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps:
+    """Every choice of the algorithm, one object for each step; for those who change the algorithm itself."""
+
+    noise: NoiseCheck | None = field(default_factory=NoiseCheck)  # None: the noise is what it is said to be
+    trim: Trim = field(default_factory=Trim)
+    surrogate: SparseGP | SurrogateStep = field(default_factory=SparseGP)
+    mixture: VariationalMixture | MixtureStep = field(default_factory=VariationalMixture)
+    refinement: Refinement | None = field(default_factory=Refinement)  # None: the mixture is the posterior
+
+    @classmethod
+    def published(cls) -> Steps:
+        """The algorithm as published."""
+        return cls(
+            noise=None,
+            trim=Trim(guards_per_dimension=0),
+            surrogate=PublishedGP(),
+            mixture=PublishedMixture(),
+            refinement=None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What may be chosen. The default is the same for every problem, and meant for every problem.
+
+    Args:
+        check_noise: see whether the evaluations are as noisy as they are said to be; False takes it as it is.
+        trim_sigma: evaluations surely below this contour of a normal are left out.
+        inducing_per_dimension: inducing points of the surrogate for each parameter; more where the fit is poor.
+        max_inducing: the most inducing points in all. Time grows with their square, memory too.
+        max_learning_points: the most evaluations from which the hyperparameters are learnt; all are fitted in the end.
+        whiten: try turned coordinates as well, and keep those in which held-out evaluations are predicted better.
+        residual_passes: in which what the surrogate leaves of the evaluations is smoothed and added to it.
+        max_components: the most components of the mixture.
+        refine: evidence and draws from the surrogate itself; False takes the mixture as the posterior.
+        draws: of the refinement; `Posterior.sample` picks from them.
+        as_published: the algorithm as the paper prints it, without any of the above; see `Settings.paper`.
+    """
+
+    check_noise: bool = True
+    trim_sigma: float = 20.0
+    inducing_per_dimension: int = 150
+    max_inducing: int = 1500
+    max_learning_points: int = 5000
+    whiten: bool = True
+    residual_passes: int = 3
+    max_components: int = 30
+    refine: bool = True
+    draws: int = 40_000
+    as_published: bool = False
+
+    @classmethod
+    def paper(cls) -> Settings:
+        """The algorithm as published: hyperparameters on all evaluations, 100 D inducing points, 50 components with
+        shared diagonal scales, no refinement. The hyperparameters start where a subset of the evaluations puts them."""
+        return cls(as_published=True)
+
+    def steps(self) -> Steps:
+        """What each step makes of it."""
+        if self.as_published:
+            return Steps.published()
+        return Steps(
+            noise=NoiseCheck() if self.check_noise else None,
+            trim=Trim(depth=self.trim_sigma),
+            surrogate=SparseGP(
+                inducing_per_dimension=self.inducing_per_dimension,
+                max_inducing=self.max_inducing,
+                max_learning_points=self.max_learning_points,
+                whiten=self.whiten,
+                residual_passes=self.residual_passes,
+            ),
+            mixture=VariationalMixture(max_components=self.max_components),
+            refinement=Refinement(draws=self.draws) if self.refine else None,
+        )
