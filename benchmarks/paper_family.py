@@ -13,16 +13,16 @@ from vsbq.bench.metrics import DRAWS, scores
 from vsbq.bench.problems import rosenbrock_gaussian
 from vsbq.bench.traces import cma_trace
 from vsbq.evaluations import Evaluations
-from vsbq.fit import fit_surrogate
 from vsbq.numerics import mixture as mix
 from vsbq.numerics.families import SharedDiagonal
 from vsbq.numerics.optimise import maximise
 from vsbq.numerics.subset import cluster_centres
 from vsbq.progress import Progress
 from vsbq.shaped_data import SparseGP
+from vsbq.surrogate import fit_sparse_gp
 from vsbq.trim import Trim, trim_evaluations
 from vsbq.trust import TrustedRegion
-from vsbq.variational import SoftBox, VariationalMixture, elbo, elbo_and_gradient, fit_mixture
+from vsbq.variational import SoftBox, VariationalMixture, elbo, elbo_and_gradient, fit_variational
 
 COMPONENTS = 50
 
@@ -66,9 +66,9 @@ def main():
     rng = np.random.default_rng(0)
     trace = cma_trace(problem, np.random.default_rng([0, 1]))
     training, _ = trim_evaluations(Evaluations(trace.points, trace.log_density), Trim())
-    surrogate, training, _ = fit_surrogate(training, SparseGP(whiten=False), rng, Progress(3, False))
+    surrogate, training, _ = fit_sparse_gp(training, SparseGP(whiten=False), rng, Progress(3, False))
     region = TrustedRegion.around(surrogate, training)
-    reference, _, _ = fit_mixture(region, training, VariationalMixture(), rng, Progress(1, False))
+    reference, _, _ = fit_variational(region, training, VariationalMixture(), rng, Progress(1, False))
     u, weights = region.weighted_draws(reference, 15_000, rng)
     box, first = SoftBox.around(training.points), start(u, rng)
     with (Path(__file__).parent / "results" / "paper_family.jsonl").open("w") as out:

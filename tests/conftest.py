@@ -5,18 +5,17 @@
 
 from __future__ import annotations
 
-import os
 import zlib
 
 import jaxtyping
 import numpy as np
 import pytest
 
+from seeds import SEED
+
 # Before the first import of vsbq: every annotation is checked at every call, shapes included. The tower of PEP 484 (an
 # int is a float is a complex) is what NumPy's ArrayLike is written with.
 jaxtyping.install_import_hook("vsbq", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
-
-SEED = int(os.environ.get("VSBQ_TEST_SEED", "0"))
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import vsbq
-from conftest import SEED
 from hostile import hostile_case
+from seeds import SEED
 from vsbq.errors import VsbqError, VsbqWarning
 from vsbq.refine import Refinement
 from vsbq.settings import Steps

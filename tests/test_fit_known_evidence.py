@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import vsbq
-from conftest import SEED
 from known_evidence import known_case
+from seeds import SEED
 from vsbq.errors import EvaluationsError, VsbqWarning
 
 FEW, MANY = 24, 240

@@ -10,9 +10,11 @@ from scipy.special import logsumexp
 import vsbq
 from vsbq.marginal import KNOTS, Correction
 from vsbq.numerics import quadrature
+from vsbq.numerics import weights as rules
 from vsbq.numerics.mixture import sample
+from vsbq.numerics.weights import weigh
 from vsbq.progress import Progress
-from vsbq.refine import Refinement, _held_out_sd, _pareto_smoothed, _surrogate_sd, refine
+from vsbq.refine import Refinement, _held_out_sd, refine, surrogate_sd
 from vsbq.surrogate_model import Surrogate
 from vsbq.transform import unrotated
 from vsbq.trim import Trim, trim_evaluations
@@ -109,11 +111,14 @@ def _single(post):
     return post.mixture._replace(log_weights=np.zeros(1), means=mean[None], trils=np.linalg.cholesky(cov)[None])
 
 
-@pytest.mark.parametrize("settings", [Refinement(), Refinement(worst_shape=-9.0, good_share=2.0, particles=4000)])
-def test_both_ways_give_the_same_evidence_and_draws(post, settings):
+@pytest.mark.parametrize("method", ["importance", "sequential"])
+def test_both_ways_give_the_same_evidence_and_draws(post, method, monkeypatch):
     mixture, region = in_the_surrogates_space(post)
-    refined, fit = refine(mixture, region, settings, np.random.default_rng(5), QUIET)
-    assert fit.method == ("importance" if settings.worst_shape > 0 else "sequential")
+    if method == "sequential":
+        monkeypatch.setattr(rules, "WORST_SHAPE", -9.0)
+        monkeypatch.setattr(rules, "EVEN_SHARE", 2.0)
+    refined, fit = refine(mixture, region, Refinement(particles=4000), np.random.default_rng(5), QUIET)
+    assert fit.method == method
     error = 4 * refined.evidence.monte_carlo_error + 4 * post.refined.evidence.monte_carlo_error
     assert abs(refined.evidence.value - post.refined.evidence.value) < error + 1e-3
     assert refined.weights.sum() == pytest.approx(1.0)
@@ -192,7 +197,7 @@ def test_uncertainty_of_the_evidence_is_that_of_the_quadrature(post):
     weights = np.full(len(u), 1 / len(u))
     rng = np.random.default_rng(8)
     slow = mixture.weights @ quadrature.integral_covariance(mixture, surrogate.hyp, surrogate.factors) @ mixture.weights
-    found = np.mean([_surrogate_sd(surrogate, u, weights, Refinement(), rng) ** 2 for _ in range(5)])
+    found = np.mean([surrogate_sd(surrogate, u, weights, Refinement(), rng) ** 2 for _ in range(5)])
     assert found == pytest.approx(surrogate.overconfidence**2 * slow, rel=0.2)
 
 
@@ -226,19 +231,19 @@ def test_blocks_move_the_evidence_by_what_their_absence_moves_the_mean(post):
 
 def test_heavy_tails_are_noticed():
     rng = np.random.default_rng(0)
-    light = _pareto_smoothed(0.1 * rng.standard_normal(4000))
-    heavy = _pareto_smoothed(1.5 * rng.exponential(size=4000))  # weights with a Pareto tail of shape 1.5
+    light = weigh(0.1 * rng.standard_normal(4000))
+    heavy = weigh(1.5 * rng.exponential(size=4000))  # weights with a Pareto tail of shape 1.5
     assert light.shape < 0.5
     assert heavy.shape > 0.9
     for found in (light, heavy):
         assert found.weights.sum() == pytest.approx(1.0)
-    equal = _pareto_smoothed(np.full(100, -3.0))
+    equal = weigh(np.full(100, -3.0))
     assert (equal.shape, equal.log_mean) == (0.0, -3.0)
 
 
 def test_larger_log_weights_give_larger_weights():
     log_weights = np.random.default_rng(1).normal(size=1000)
-    weights = _pareto_smoothed(log_weights).weights
+    weights = weigh(log_weights).weights
     assert np.corrcoef(np.argsort(np.argsort(weights)), np.argsort(np.argsort(log_weights)))[0, 1] > 0.999
 
 

@@ -20,10 +20,11 @@ from vsbq.evaluations import Evaluations
 from vsbq.history import Elbo, Evidence
 from vsbq.marginal import Marginal
 from vsbq.numerics import mixture as mix
-from vsbq.numerics.em import effective_size, weighted_em
+from vsbq.numerics.em import weighted_em
 from vsbq.numerics.mixture import Mixture
+from vsbq.numerics.weights import weigh
 from vsbq.progress import logger
-from vsbq.refine import Refined, Refinement, _pareto_smoothed, _surrogate_sd
+from vsbq.refine import Refined, Refinement, surrogate_sd
 
 if TYPE_CHECKING:
     from vsbq.posterior import Posterior, RandomState
@@ -321,16 +322,16 @@ def _weigh(refined: Refined, ratio: Float[ndarray, " n"]) -> _Weighted | str:
     if len(rows) < LEAST_EFFECTIVE:
         return f"the new prior leaves only {len(rows)} of the draws"
     logs = np.log(refined.weights[rows]) + ratio[rows]
-    smooth, shape, _ = _pareto_smoothed(logs)
-    effective = effective_size(smooth)
-    rules = Refinement()
-    share = effective / len(ratio)
-    even = share >= rules.good_share and smooth.max() <= rules.most_weight
-    if not even and (shape > rules.worst_shape or effective < LEAST_EFFECTIVE):
-        return f"the draws are worth only {effective:.0f} under the new prior (Pareto shape {shape:.2f})"
+    if np.ptp(ratio[rows]) < 1e-9:  # the same prior but for a constant
+        plain = np.where(np.isfinite(ratio), refined.weights, 0.0)
+        return _Weighted(ratio, plain / plain.sum(), float(ratio[rows[0]]), 0.0, effective_size(plain))
+    found = weigh(logs)
+    if not found.good_enough(len(ratio), LEAST_EFFECTIVE):
+        return f"the draws are worth only {found.effective:.0f} under the new prior (Pareto shape {found.shape:.2f})"
     weights = np.zeros(len(ratio))
-    weights[rows] = smooth
-    return _Weighted(ratio, weights, float(logsumexp(logs) - np.log(refined.weights.sum())), shape, effective)
+    weights[rows] = found.weights
+    log_mean = found.log_mean + float(np.log(len(rows)) - np.log(refined.weights.sum()))
+    return _Weighted(ratio, weights, log_mean, found.shape, found.effective)
 
 
 def _evidence(post: Posterior, x: Float[ndarray, "n d"], found: _Weighted, rng: np.random.Generator) -> Evidence | str:
@@ -343,7 +344,7 @@ def _evidence(post: Posterior, x: Float[ndarray, "n d"], found: _Weighted, rng: 
     if outside > max(MOST_OUTSIDE, 2 * -np.expm1(-before.outside)):
         return f"{100 * outside:.0f} % of the new posterior lies where the surrogate can't be trusted"
     noise = float(np.sqrt(before.monte_carlo_error**2 + max(1.0 / found.effective - 1.0 / len(x), 0.0)))
-    sd = _surrogate_sd(region.surrogate, turned, found.weights, Refinement(), rng)
+    sd = surrogate_sd(region.surrogate, turned, found.weights, Refinement(), rng)
     value, beyond = before.value + found.log_mean, -float(np.log1p(-outside))
     return before._replace(value=value, surrogate_sd=sd, outside=beyond, monte_carlo_error=noise)
 

@@ -8,7 +8,6 @@ evaluations keep the little mass that the mixture gives them and nothing can lea
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -16,14 +15,12 @@ from scipy.special import logsumexp
 from vsbq._typing import Float, ndarray
 from vsbq.history import Evidence, RefinedFit
 from vsbq.model import LogDensityModel
-from vsbq.numerics.em import effective_size
 from vsbq.numerics.mixture import Mixture, log_pdf, sample
-from vsbq.numerics.pareto import Smoothed, smoothed_weights
+from vsbq.numerics.resampling import systematic_rows
+from vsbq.numerics.smc import Particles, Target, sequential
+from vsbq.numerics.weights import HOPELESS, weigh
 from vsbq.progress import Progress, logger
 from vsbq.trust import TrustedRegion
-
-#: A Pareto shape that says: not even the first moment exists.
-HOPELESS = 99.0
 
 #: By how much the surrogate's own uncertainty may be too small where no block of evaluations could be held out.
 UNTESTED = 5.0
@@ -46,10 +43,7 @@ class Refinement:
     draws: int = 40_000
     wide_share: float = 0.1  # of the draws come from components that are wider by `wide_factor`
     wide_factor: float = 1.5
-    worst_shape: float = 0.7  # Pareto shape of the weights above which they are not used,
-    good_share: float = 0.9  # unless this share of the draws is effective and none of them weighs more than
-    most_weight: float = 0.002
-    least_share: float = 0.05
+    min_share: float = 0.05  # of the draws that have to be effective for importance weights
     particles: int = 8000
     moves: int = 20  # Metropolis steps at every temperature
     uncertainty_draws: int = 1000
@@ -84,11 +78,8 @@ class Refined:
 
     def draw(self, n: int, rng: np.random.Generator) -> Float[ndarray, "n d"]:
         """n draws of equal weight in random order; a draw comes twice only if it weighs more than 1/n."""
-        edges = np.cumsum(self.weights)
-        order = rng.permutation(len(edges))
-        edges = np.cumsum(self.weights[order]) / edges[-1]
-        rows = np.searchsorted(edges, (np.arange(n) + rng.uniform()) / n, side="right")
-        return self.points[rng.permutation(order[np.minimum(rows, len(order) - 1)])]
+        order = rng.permutation(len(self.weights))
+        return self.points[rng.permutation(order[systematic_rows(self.weights[order], n, rng)])]
 
 
 def refine(
@@ -108,35 +99,32 @@ def refine(
     if inside.sum() < 2:
         logger.info("refinement: no draw of the mixture is where the surrogate can be trusted")
         return None, RefinedFit("none", HOPELESS, 0.0, outside, 0)
-    log_weights = log_target[inside] - log_proposal[inside]
-    # The evidence is the mean of the smoothed weights, as the draws are theirs: a single draw must not make it.
-    smooth, shape, log_mean = _pareto_smoothed(log_weights)
-    value = log_mean + float(np.log(np.mean(inside)))
-    share = effective_size(smooth) / len(smooth)
-    even = share >= settings.good_share and smooth.max() <= settings.most_weight
-    if even or (shape <= settings.worst_shape and share >= settings.least_share):
-        weights[inside] = (1 - outside) * smooth
-        fit = RefinedFit("importance", shape, share, outside, 0)
-        error = np.sqrt((1.0 / share - 1.0) / len(smooth))
+    found = weigh(log_target[inside] - log_proposal[inside])
+    share = found.effective / len(found.weights)
+    if found.good_enough(len(found.weights), settings.min_share * len(found.weights)):
+        weights[inside] = (1 - outside) * found.weights
+        fit = RefinedFit("importance", found.shape, share, outside, 0)
+        value, error = found.log_mean, float(np.sqrt((1.0 / share - 1.0) / len(found.weights)))
     else:
         progress.say("refinement: sequential Monte Carlo")
-        start = _Particles(u[inside], log_proposal[inside], log_target[inside])
+        start = Particles(u[inside], log_proposal[inside], log_target[inside])
         start = start.take(rng.permutation(len(start.points))[: settings.particles])
-        end = _sequential(start, proposal, region, settings, rng)
-        value, error = end.log_ratio + float(np.log(np.mean(inside))), end.error
+        end = sequential(start, proposal, _target(region), settings.moves, rng)
+        value, error = end.log_ratio, end.error
         u = np.concatenate([u, end.particles.points])
         weights = np.append(weights, np.full(len(end.particles.points), (1 - outside) / len(end.particles.points)))
         to_mixture = np.append(to_mixture, np.zeros(len(end.particles.points)))
-        fit = RefinedFit("sequential", shape, share, outside, end.steps)
+        fit = RefinedFit("sequential", found.shape, share, outside, end.steps)
+    value += float(np.log(np.mean(inside)))
     logger.info("refined by %s: shape %.2f, effective share %.3f, outside %.4f", *fit[:4])
     # The surrogate's evidence inside, divided by the mixture's share there, is that of the whole.
     beyond = -float(np.log1p(-outside))
-    sd = _surrogate_sd(region.surrogate, u, weights, settings, rng)
+    sd = surrogate_sd(region.surrogate, u, weights, settings, rng)
     evidence = Evidence(
         value + beyond,
         surrogate_sd=sd,
         outside=beyond,
-        monte_carlo_error=float(error),
+        monte_carlo_error=error,
         held_out_sd=_held_out_sd(region, u, weights, settings, rng),
         untested=UNTESTED * sd * float(np.sqrt(1.0 - region.surrogate.tested)),
         beyond=_mass_beyond(mixture, region, rng.spawn(1)[0]),
@@ -159,15 +147,7 @@ def _scaled(mixture: Mixture, shares: dict[float, float]) -> Mixture:
     )
 
 
-def _pareto_smoothed(log_weights: Float[ndarray, " n"]) -> Smoothed:
-    """Pareto-smoothed importance weights; equal ones have no tail."""
-    if np.ptp(log_weights) < 1e-9:
-        return Smoothed(np.full(len(log_weights), 1.0 / len(log_weights)), 0.0, float(log_weights[0]))
-    found = smoothed_weights(log_weights)
-    return found if np.isfinite(found.shape) else found._replace(shape=HOPELESS)
-
-
-def _surrogate_sd(
+def surrogate_sd(
     surrogate: LogDensityModel,
     points: Float[ndarray, "n d"],
     weights: Float[ndarray, " n"],
@@ -229,95 +209,15 @@ def _mass_at_zeros(region: TrustedRegion, points: Float[ndarray, "n d"], weights
     return -float(np.log1p(-min(share, MOST_AT_ZEROS)))
 
 
-# Sequential Monte Carlo
+def _target(region: TrustedRegion) -> Target:
+    """The refined density inside the trusted region, for sequential Monte Carlo."""
 
+    def log_density(points: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+        found = region.log_density(points)
+        return np.where(np.isnan(found), -np.inf, found)
 
-class _Particles(NamedTuple):
-    """Points inside the trusted region, with the log densities of the proposal and of the surrogate."""
+    def upper_bound(points: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+        most = region.claimed_mean(points) + region.most_rise
+        return np.where(np.isnan(most), -np.inf, most)
 
-    points: Float[ndarray, "n d"]
-    log_proposal: Float[ndarray, " n"]
-    log_target: Float[ndarray, " n"]
-
-    def take(self, rows: ndarray) -> _Particles:
-        return _Particles(*(part[rows] for part in self))
-
-    def between(self, temperature: float) -> Float[ndarray, " n"]:
-        """Log density on the way from the proposal (0) to the surrogate (1)."""
-        return (1 - temperature) * self.log_proposal + temperature * self.log_target
-
-
-class _End(NamedTuple):
-    particles: _Particles
-    log_ratio: float  # of the surrogate's integral to that of the proposal, both over the region
-    error: float
-    steps: int
-
-
-def _sequential(
-    particles: _Particles,
-    proposal: Mixture,
-    region: TrustedRegion,
-    settings: Refinement,
-    rng: np.random.Generator,
-) -> _End:
-    """From the proposal to the surrogate in steps that halve the effective size at most (Del Moral et al. 2006)."""
-    n = len(particles.points)
-    temperature, log_ratio, variance, steps, scale = 0.0, 0.0, 0.0, 0, 1.0
-    while temperature < 1.0:
-        slope = particles.log_target - particles.log_proposal
-        step = _longest_step(slope, 1.0 - temperature)
-        log_weights = step * slope
-        log_ratio += float(logsumexp(log_weights) - np.log(n))
-        weights = np.exp(log_weights - logsumexp(log_weights))
-        variance += float((weights**2).sum()) - 1.0 / n
-        edges = np.cumsum(weights)
-        rows = np.searchsorted(edges / edges[-1], (np.arange(n) + rng.uniform()) / n, side="right")
-        particles = particles.take(np.minimum(rows, n - 1))
-        temperature, steps = temperature + step, steps + 1
-        root = np.linalg.cholesky(np.cov(particles.points.T) + 1e-12 * np.eye(particles.points.shape[1]))
-        for move in range(settings.moves):
-            if move % 2:  # anywhere, so that modes exchange particles
-                fresh, balance = sample(proposal, n, rng), 1.0
-            else:
-                noise = rng.standard_normal(particles.points.shape) @ root.T
-                fresh, balance = particles.points + scale * 2.38 / np.sqrt(len(root)) * noise, 0.0
-            particles, accepted = _metropolis(particles, fresh, temperature, balance, (proposal, region), rng)
-            if not move % 2:
-                scale = float(np.clip(scale * np.exp(2 * (accepted - 0.25)), 1e-3, 1.0))
-    return _End(particles, log_ratio, float(np.sqrt(variance)), steps)
-
-
-def _longest_step(slope: Float[ndarray, " n"], most: float) -> float:
-    """The largest step in temperature that keeps half of the particles effective, found by bisection."""
-    if effective_size(np.exp(most * (slope - slope.max()))) >= 0.5 * len(slope):
-        return most
-    low, high = 0.0, most
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        fine = effective_size(np.exp(middle * (slope - slope.max()))) >= 0.5 * len(slope)
-        low, high = (middle, high) if fine else (low, middle)
-    return max(low, 1e-6 * most)
-
-
-def _metropolis(
-    now: _Particles,
-    points: Float[ndarray, "n d"],
-    temperature: float,
-    balance: float,
-    densities: tuple[Mixture, TrustedRegion],
-    rng: np.random.Generator,
-) -> tuple[_Particles, float]:
-    """Metropolis–Hastings; `balance` is 1 if the points come from the proposal, 0 if from a symmetric step."""
-    proposal, region = densities
-    most = region.claimed_mean(points) + region.most_rise
-    fresh = _Particles(points, log_pdf(proposal, points), np.where(np.isnan(most), -np.inf, most))
-    needed = np.log(rng.uniform(size=len(points))) + balance * (fresh.log_proposal - now.log_proposal)
-    needed += now.between(temperature)
-    yes = fresh.between(temperature) > needed
-    # Only points that may be accepted are worth the variance.
-    log_target = region.log_density(points[yes])
-    fresh.log_target[yes] = np.where(np.isnan(log_target), -np.inf, log_target)
-    yes[yes] = fresh.between(temperature)[yes] > needed[yes]
-    merged = (np.where(yes[:, None] if new.ndim == 2 else yes, new, old) for new, old in zip(fresh, now, strict=True))
-    return _Particles(*merged), float(np.mean(yes))
+    return Target(log_density, upper_bound)

@@ -14,6 +14,7 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from vsbq._typing import Float, ndarray
+from vsbq.numerics.resampling import systematic_rows
 
 #: Draws that are worked on at a time, so that their densities under all components stay in the cache.
 BLOCK = 4096
@@ -121,11 +122,8 @@ def log_pdf(mixture: Mixture, x: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
 
 def sample(mixture: Mixture, n: int, rng: np.random.Generator) -> Float[ndarray, "n d"]:
     """n draws in random order, the share of each component as close to its weight as n allows."""
-    k, d = mixture.means.shape
-    # Systematic resampling: counts within one of n·w, unbiased, and much less noisy than multinomial ones.
-    edges = np.cumsum(mixture.weights / mixture.weights.sum())
-    component = np.searchsorted(edges, (np.arange(n) + rng.uniform()) / n, side="right")
-    component = rng.permutation(np.minimum(component, k - 1))
+    d = mixture.means.shape[1]
+    component = rng.permutation(systematic_rows(mixture.weights, n, rng))
     z = rng.standard_normal((n, d))
     return mixture.means[component] + np.einsum("nij,nj->ni", mixture.trils[component], z)
 
