@@ -20,7 +20,7 @@ from vsbq.evaluations import Evaluations
 from vsbq.history import Elbo, Evidence
 from vsbq.marginal import Marginal
 from vsbq.numerics import mixture as mix
-from vsbq.numerics.em import weighted_em
+from vsbq.numerics.em import effective_size, weighted_em
 from vsbq.numerics.mixture import Mixture
 from vsbq.numerics.weights import weigh
 from vsbq.progress import logger
@@ -322,9 +322,10 @@ def _weigh(refined: Refined, ratio: Float[ndarray, " n"]) -> _Weighted | str:
     if len(rows) < LEAST_EFFECTIVE:
         return f"the new prior leaves only {len(rows)} of the draws"
     logs = np.log(refined.weights[rows]) + ratio[rows]
-    if np.ptp(ratio[rows]) < 1e-9:  # the same prior but for a constant
+    if np.ptp(ratio[rows]) < 1e-9:  # the same prior but for a constant and an edge
         plain = np.where(np.isfinite(ratio), refined.weights, 0.0)
-        return _Weighted(ratio, plain / plain.sum(), float(ratio[rows[0]]), 0.0, effective_size(plain))
+        log_mean = float(ratio[rows[0]] + np.log(plain.sum() / refined.weights.sum()))
+        return _Weighted(ratio, plain / plain.sum(), log_mean, 0.0, effective_size(plain))
     found = weigh(logs)
     if not found.good_enough(len(ratio), LEAST_EFFECTIVE):
         return f"the draws are worth only {found.effective:.0f} under the new prior (Pareto shape {found.shape:.2f})"
