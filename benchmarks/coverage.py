@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 import vsbq
-from vsbq.bench.catalogue import PROBLEMS
-from vsbq.bench.job import _commit
-from vsbq.bench.metrics import DRAWS, floor, gskl, mmtv
-from vsbq.bench.trace_cache import cached_trace
+from vsbq_bench.catalogue import PROBLEMS
+from vsbq_bench.job import _commit
+from vsbq_bench.metrics import DRAWS, floor, gskl, mmtv
+from vsbq_bench.trace_cache import cached_trace
 
 RESULTS = Path(__file__).parent / "results" / "coverage.jsonl"
 EXACT = ("rosenbrock_gaussian", "timing", "multisensory", "lumpy", "lotka_volterra")

@@ -5,7 +5,7 @@
     python benchmarks/make_truth.py --show                   # what is stored
     python benchmarks/make_truth.py --check FOLDER           # against draws made elsewhere (NAME.npz: samples, log_Z)
 
-A truth is written only if two ways to it agree (see vsbq.bench.reference_sampler).
+A truth is written only if two ways to it agree (see vsbq_bench.reference_sampler).
 """
 
 import argparse
@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from vsbq.bench.behaviour import DATA_FOLDER, EXPERIMENTS, own_truth_path, unsolved_lotka_volterra
-from vsbq.bench.metrics import DRAWS, gskl, mmtv
-from vsbq.bench.reference_sampler import ReferenceSampler, reference_posterior
-from vsbq.bench.truth import CHECK_POINTS, Truth, load_truth, read_truth, write_truth
+from vsbq_bench.behaviour import DATA_FOLDER, EXPERIMENTS, own_truth_path, unsolved_lotka_volterra
+from vsbq_bench.metrics import DRAWS, gskl, mmtv
+from vsbq_bench.reference_sampler import ReferenceSampler, reference_posterior
+from vsbq_bench.truth import CHECK_POINTS, Truth, load_truth, read_truth, write_truth
 
 TRUTHS = Path(__file__).parents[1] / "src" / "vsbq" / "bench" / "truths"
 LEAST_EFFECTIVE_SHARE = 0.6

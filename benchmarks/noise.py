@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 
 import vsbq
-from vsbq.bench.catalogue import PROBLEMS
-from vsbq.bench.job import _commit
-from vsbq.bench.trace_cache import cached_trace
 from vsbq.errors import VsbqWarning
-from vsbq.noise import NoiseCheck, settle_noise
-from vsbq.trim import Trim
+from vsbq.steps.noise import NoiseCheck, settle_noise
+from vsbq.steps.trim import Trim
+from vsbq_bench.catalogue import PROBLEMS
+from vsbq_bench.job import _commit
+from vsbq_bench.trace_cache import cached_trace
 
 RESULTS = Path(__file__).parent / "results" / "noise.jsonl"
 CASES = {"unknown": None, "half": 0.5, "given": 1.0, "double": 2.0}

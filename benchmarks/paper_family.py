@@ -9,20 +9,20 @@ from pathlib import Path
 
 import numpy as np
 
-from vsbq.bench.metrics import DRAWS, scores
-from vsbq.bench.problems import rosenbrock_gaussian
-from vsbq.bench.traces import cma_trace
-from vsbq.evaluations import Evaluations
+from vsbq.data.evaluations import Evaluations
 from vsbq.numerics import mixture as mix
 from vsbq.numerics.families import SharedDiagonal
 from vsbq.numerics.optimise import maximise
 from vsbq.numerics.subset import cluster_centres
 from vsbq.progress import Progress
-from vsbq.shaped_data import SparseGP
-from vsbq.surrogate import fit_sparse_gp
-from vsbq.trim import Trim, trim_evaluations
-from vsbq.trust import TrustedRegion
-from vsbq.variational import SoftBox, VariationalMixture, elbo, elbo_and_gradient, fit_variational
+from vsbq.steps.mixture.fit import SoftBox, VariationalMixture, elbo, elbo_and_gradient, fit_variational
+from vsbq.steps.region import TrustedRegion
+from vsbq.steps.surrogate.fit import fit_sparse_gp
+from vsbq.steps.surrogate.shaped_data import SparseGP
+from vsbq.steps.trim import Trim, trim_evaluations
+from vsbq_bench.metrics import DRAWS, scores
+from vsbq_bench.problems import rosenbrock_gaussian
+from vsbq_bench.traces import cma_trace
 
 COMPONENTS = 50
 

@@ -20,7 +20,7 @@ from time import perf_counter
 import numpy as np
 
 import vsbq
-from vsbq.record import Recorder, read_store
+from vsbq.io.record import Recorder, read_store
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "recorder.jsonl"

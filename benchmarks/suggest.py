@@ -15,11 +15,11 @@ import numpy as np
 from scipy.optimize import minimize
 
 import vsbq
-from vsbq.bench.catalogue import PROBLEMS
-from vsbq.bench.job import _environment
-from vsbq.bench.lines import Line, append_line, read_lines
-from vsbq.bench.metrics import DRAWS, scores
-from vsbq.bench.traces import cma_trace
+from vsbq_bench.catalogue import PROBLEMS
+from vsbq_bench.job import _environment
+from vsbq_bench.lines import Line, append_line, read_lines
+from vsbq_bench.metrics import DRAWS, scores
+from vsbq_bench.traces import cma_trace
 
 RESULTS = Path(__file__).parent / "results" / "suggest.jsonl"
 SEEDS = range(3)

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 import vsbq
-from vsbq.bench.metrics import DRAWS, Scores, floor, scores
-from vsbq.bench.problems import two_moons
-from vsbq.bench.traces import cma_trace
+from vsbq_bench.metrics import DRAWS, Scores, floor, scores
+from vsbq_bench.problems import two_moons
+from vsbq_bench.traces import cma_trace
 
 
 def main() -> None:

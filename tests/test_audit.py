@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vsbq.audit import Audit, Finding, audit, copied_column, duplicate_groups, looks_negated
-from vsbq.evaluations import Evaluations
+from vsbq.data.audit import Audit, Finding, audit, copied_column, duplicate_groups, looks_negated
+from vsbq.data.evaluations import Evaluations
 
 
 def gaussian(seed=0, n=600, d=2, **options):

@@ -1,9 +1,9 @@
 """The ablation and calibration tables, from lines made by hand."""
 
-from vsbq.bench.ablation import STEPS, ablation
-from vsbq.bench.calibration_table import calibration
-from vsbq.bench.lines import Line
-from vsbq.bench.tables import NOT_RUN, synthetic
+from vsbq_bench.ablation import STEPS, ablation
+from vsbq_bench.calibration_table import calibration
+from vsbq_bench.lines import Line
+from vsbq_bench.tables import NOT_RUN, synthetic
 
 
 def line(method, seed=0, error=0.5, sd=1.0, mmtv=0.1, problem="two_moons"):

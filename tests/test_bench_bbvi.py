@@ -5,10 +5,10 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import kstest, multivariate_normal, norm
 
-from vsbq.bench.methods.bbvi import FLOOR, BbviSettings, Diagonal, Full, MixtureOfGaussians, _Adam, bbvi
-from vsbq.bench.problems import Problem
-from vsbq.bench.task import Target, Task
-from vsbq.bench.traces import Trace
+from vsbq_bench.methods.bbvi import FLOOR, BbviSettings, Diagonal, Full, MixtureOfGaussians, _Adam, bbvi
+from vsbq_bench.problems import Problem
+from vsbq_bench.task import Target, Task
+from vsbq_bench.traces import Trace
 
 FAMILIES = [Diagonal(2), Full(2), MixtureOfGaussians(2, 3)]
 SETTINGS = BbviSettings(family="diagonal")

@@ -9,8 +9,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from test_bench_tables import cell_of, synthetic_lines
-from vsbq.bench import figures
-from vsbq.bench.problems import two_moons
+from vsbq_bench import figures
+from vsbq_bench.problems import two_moons
 
 
 def words(figure: Figure) -> str:

@@ -6,13 +6,13 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.stats import beta, gamma, kstest, norm
 
-from vsbq.bench.methods._space import InferenceTarget, space_of
-from vsbq.bench.methods.laplace import laplace
-from vsbq.bench.problems import Problem, two_moons
-from vsbq.bench.task import Target, Task
-from vsbq.bench.traces import Trace
-from vsbq.evaluations import Evaluations
-from vsbq.transform import infer_space
+from vsbq.data.evaluations import Evaluations
+from vsbq.data.transform import infer_space
+from vsbq_bench.methods._space import InferenceTarget, space_of
+from vsbq_bench.methods.laplace import laplace
+from vsbq_bench.problems import Problem, two_moons
+from vsbq_bench.task import Target, Task
+from vsbq_bench.traces import Trace
 
 
 def problem_of(log_density, plausible, bounds=None, log_evidence=0.0):

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vsbq.bench.lines import Cell, Line, append_line, read_lines
 from vsbq.errors import VsbqError
 from vsbq.settings import Settings
+from vsbq_bench.lines import Cell, Line, append_line, read_lines
 
 LINE = Line(
     problem="two_moons",

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
 from scipy.stats import kstest, lognorm, norm, truncnorm
 
-from vsbq.bench.lotka_volterra import BOUNDS, HARES, LYNXES, NAMES, PLAUSIBLE_BOUNDS, draw_prior, log_density
+from vsbq_bench.lotka_volterra import BOUNDS, HARES, LYNXES, NAMES, PLAUSIBLE_BOUNDS, draw_prior, log_density
 
 # Posterior means and standard deviations by MCMC, rounded
 MEANS = np.array([0.55, 0.028, 0.80, 0.024, 34.0, 5.9, 0.25, 0.25])

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import kstest, multivariate_normal, norm
 
-from vsbq.bench.lumpy import lumpy
+from vsbq_bench.lumpy import lumpy
 
 
 def parts(problem):

@@ -5,12 +5,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from vsbq.bench.ablation import STEPS
-from vsbq.bench.catalogue import METHODS
-from vsbq.bench.metrics import gskl
-from vsbq.bench.problems import Problem
-from vsbq.bench.task import Answer, Target, Task
-from vsbq.bench.traces import cma_trace
+from vsbq_bench.ablation import STEPS
+from vsbq_bench.catalogue import METHODS
+from vsbq_bench.metrics import gskl
+from vsbq_bench.problems import Problem
+from vsbq_bench.task import Answer, Target, Task
+from vsbq_bench.traces import cma_trace
 
 DRAWS = 2000
 SD = np.array([0.5, 1.5])

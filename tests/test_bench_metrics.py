@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vsbq.bench.metrics import DRAWS, Scores, delta_lml, floor, gskl, median_interval, mmtv, scores
-from vsbq.bench.problems import SYNTHETIC, rosenbrock_gaussian, two_moons
+from vsbq_bench.metrics import DRAWS, Scores, delta_lml, floor, gskl, median_interval, mmtv, scores
+from vsbq_bench.problems import SYNTHETIC, rosenbrock_gaussian, two_moons
 
 N = 20_000
 
@@ -189,6 +189,6 @@ def test_floor_never_compares_a_draw_with_itself(monkeypatch):
     pool = np.random.default_rng(0).standard_normal((40, 6))
     stored = replace(rosenbrock_gaussian(), draw=lambda n, rng: rng.choice(pool, n, replace=False))
     pairs = []
-    monkeypatch.setattr("vsbq.bench.metrics.mmtv", lambda a, b: pairs.append((a, b)) or 0.0)
+    monkeypatch.setattr("vsbq_bench.metrics.mmtv", lambda a, b: pairs.append((a, b)) or 0.0)
     floor(stored, 20, np.random.default_rng(1), repeats=3)
     assert [len(np.unique(np.concatenate(pair), axis=0)) for pair in pairs] == [40] * 3

@@ -8,7 +8,9 @@ from numpy.testing import assert_allclose
 from scipy.special import ndtr, ndtri
 from scipy.stats import norm
 
-from vsbq.bench.multisensory import (
+from vsbq.numerics.em import weighted_em
+from vsbq.numerics.mixture import Mixture, log_pdf, sample
+from vsbq_bench.multisensory import (
     BOUNDS,
     NAMES,
     PLAUSIBLE_BOUNDS,
@@ -19,8 +21,6 @@ from vsbq.bench.multisensory import (
     read_trials,
     simulate_trials,
 )
-from vsbq.numerics.em import weighted_em
-from vsbq.numerics.mixture import Mixture, log_pdf, sample
 
 SHARED = Path(__file__).resolve().parent.parent.parent / "shared"  # beside some checkouts only
 DATA, TRUTH = SHARED / "data" / "multisensory.csv", SHARED / "truth" / "multisensory.npz"

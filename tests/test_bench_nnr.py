@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vsbq.bench.methods import nnr as module
-from vsbq.bench.methods.nnr import NnrSettings, expected_and_gradient, nnr
-from vsbq.bench.problems import Problem
-from vsbq.bench.task import Target, Task
-from vsbq.bench.traces import Trace
 from vsbq.numerics.families import SharedDiagonal
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.mixture import Mixture
+from vsbq_bench.methods import nnr as module
+from vsbq_bench.methods.nnr import NnrSettings, expected_and_gradient, nnr
+from vsbq_bench.problems import Problem
+from vsbq_bench.task import Target, Task
+from vsbq_bench.traces import Trace
 
 jax = pytest.importorskip("jax")
 pytest.importorskip("optax")

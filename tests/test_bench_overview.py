@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from vsbq.bench.lines import Line
-from vsbq.bench.overview import headline, zoo
+from vsbq_bench.lines import Line
+from vsbq_bench.overview import headline, zoo
 
 LINE = Line(
     problem="two_moons",

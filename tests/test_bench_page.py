@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from test_bench_tables import synthetic_lines
-from vsbq.bench.page import PICTURES, refresh, write_figures
-from vsbq.bench.tables import TABLES
 from vsbq.errors import VsbqError
+from vsbq_bench.page import PICTURES, refresh, write_figures
+from vsbq_bench.tables import TABLES
 
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 

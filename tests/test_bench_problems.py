@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import kstest, vonmises
 
-from vsbq.bench.catalogue import PROBLEMS
-from vsbq.bench.problems import SYNTHETIC, rosenbrock_gaussian, two_moons
+from vsbq_bench.catalogue import PROBLEMS
+from vsbq_bench.problems import SYNTHETIC, rosenbrock_gaussian, two_moons
 
 TRUTH = Path(__file__).resolve().parent.parent.parent / "shared" / "truth"  # beside some checkouts only
 BOXES = {"two_moons": [(-2.5, 2.5), (-2.5, 2.5)], "banana": [(-6.0, 6.0), (-8.0, 40.0)], "gaussian": [(-9.0, 9.0)] * 2}

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from vsbq.bench.catalogue import METHODS, PROBLEMS
-from vsbq.bench.lines import append_line, read_lines
-from vsbq.bench.run import Runner, missing_jobs
-from vsbq.bench.suites import SUITES, Job, jobs_of
-from vsbq.bench.trace_cache import OPTIMISERS
+from vsbq_bench.catalogue import METHODS, PROBLEMS
+from vsbq_bench.lines import append_line, read_lines
+from vsbq_bench.run import Runner, missing_jobs
+from vsbq_bench.suites import SUITES, Job, jobs_of
+from vsbq_bench.trace_cache import OPTIMISERS
 
 GOOD = Job("single", 0.0, "cma", 300, "laplace", 0)
 JOBS = [GOOD, GOOD._replace(seed=1), GOOD._replace(method="no such method")]

@@ -3,11 +3,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 
-from vsbq.bench.methods import samplers
-from vsbq.bench.methods.samplers import BoxMap, dynesty_sampler, emcee_sampler
-from vsbq.bench.problems import Problem
-from vsbq.bench.task import Target, Task
-from vsbq.bench.traces import Trace
+from vsbq_bench.methods import samplers
+from vsbq_bench.methods.samplers import BoxMap, dynesty_sampler, emcee_sampler
+from vsbq_bench.problems import Problem
+from vsbq_bench.task import Target, Task
+from vsbq_bench.traces import Trace
 
 MEAN, SD = np.array([0.3, 1.5]), np.array([0.1, 0.7])
 LOG_EVIDENCE = 2.0 + np.log(2 * np.pi) + np.log(SD).sum()

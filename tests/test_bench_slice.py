@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vsbq.bench.methods import slice_surrogate as slice_surrogate_module
-from vsbq.bench.methods.slice_surrogate import rhat, slice_sample, slice_surrogate
-from vsbq.bench.problems import two_moons
-from vsbq.bench.task import Target, Task
-from vsbq.bench.traces import cma_trace
+from vsbq_bench.methods import slice_surrogate as slice_surrogate_module
+from vsbq_bench.methods.slice_surrogate import rhat, slice_sample, slice_surrogate
+from vsbq_bench.problems import two_moons
+from vsbq_bench.task import Target, Task
+from vsbq_bench.traces import cma_trace
 
 MEAN = np.array([1.0, -2.0])
 COV = np.array([[1.0, 0.8], [0.8, 2.0]])

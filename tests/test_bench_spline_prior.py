@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kstest
 
-from vsbq.bench.spline_prior import SplineTrapezoid
+from vsbq_bench.spline_prior import SplineTrapezoid
 
 BOUNDS = np.array([[-1.0, 4.0], [0.01, 0.5]])
 PLAUSIBLE = np.array([[0.0, 1.5], [0.05, 0.25]])

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vsbq.bench.lines import Line, append_line
-from vsbq.bench.published import EVIDENCES, METHOD_NAMES, PRINTED, RUNTIMES, number, printed_row, seconds
-from vsbq.bench.tables import TABLES, all_tables, summarise, usual, varied
 from vsbq.cli import main
+from vsbq_bench.lines import Line, append_line
+from vsbq_bench.published import EVIDENCES, METHOD_NAMES, PRINTED, RUNTIMES, number, printed_row, seconds
+from vsbq_bench.tables import TABLES, all_tables, summarise, usual, varied
 
 DIMENSIONS = {"two_moons": 2, "rosenbrock_gaussian": 6, "timing": 5, "multisensory": 6, "lumpy": 10}
 STAGES = {"trim": 0.01, "surrogate": 20.0, "mixture": 5.0, "total": 25.2}

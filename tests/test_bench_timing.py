@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit, logit
 from scipy.stats import multivariate_t, norm
 
-from vsbq.bench.timing import (
+from vsbq_bench.timing import (
     BOUNDS,
     NAMES,
     PARTICIPANT,

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from vsbq.bench import trace_cache
-from vsbq.bench.problems import rosenbrock_gaussian, two_moons
-from vsbq.bench.trace_cache import OPTIMISERS, cached_trace
-from vsbq.bench.traces import cma_trace
+from vsbq_bench import trace_cache
+from vsbq_bench.problems import rosenbrock_gaussian, two_moons
+from vsbq_bench.trace_cache import OPTIMISERS, cached_trace
+from vsbq_bench.traces import cma_trace
 
 pytest.importorskip("cma")
 
@@ -96,7 +96,7 @@ def test_whatever_decides_the_trace_makes_a_new_one(tmp_path, calls, changes):
 @pytest.mark.parametrize("name", ["CANDIDATES_PER_DIMENSION", "TOLERANCE", "INITIAL_STEP"])
 def test_settings_are_part_of_the_key(tmp_path, calls, monkeypatch, name):
     small(tmp_path)
-    monkeypatch.setattr(f"vsbq.bench.traces.{name}", 2 * getattr(trace_cache.traces, name))
+    monkeypatch.setattr(f"vsbq_bench.traces.{name}", 2 * getattr(trace_cache.traces, name))
     small(tmp_path)
     assert calls == ["cma", "cma"]
 

@@ -6,8 +6,8 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy.optimize import minimize
 
-from vsbq.bench.problems import SYNTHETIC, Problem, two_moons
-from vsbq.bench.traces import bads_trace, cma_trace
+from vsbq_bench.problems import SYNTHETIC, Problem, two_moons
+from vsbq_bench.traces import bads_trace, cma_trace
 
 pytest.importorskip("cma")
 

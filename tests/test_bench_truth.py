@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vsbq.bench import behaviour, reference_sampler
-from vsbq.bench.behaviour import EXPERIMENTS, lotka_volterra, multisensory, own_truth_path, timing
-from vsbq.bench.problems import rosenbrock_gaussian
-from vsbq.bench.reference_sampler import (
+from vsbq_bench import behaviour, reference_sampler
+from vsbq_bench.behaviour import EXPERIMENTS, lotka_volterra, multisensory, own_truth_path, timing
+from vsbq_bench.problems import rosenbrock_gaussian
+from vsbq_bench.reference_sampler import (
     Chains,
     ReferenceSampler,
     Weighted,
@@ -23,7 +23,7 @@ from vsbq.bench.reference_sampler import (
     run_chains,
     unbounded_space,
 )
-from vsbq.bench.truth import TOLERANCE, Truth, data_digest, load_truth, read_truth, write_truth
+from vsbq_bench.truth import TOLERANCE, Truth, data_digest, load_truth, read_truth, write_truth
 
 SHORT = ReferenceSampler(walkers=60, burn_in=150, steps=300, components=8, pilot=3000, proposals=10_000, draws=4000)
 STORED = {"timing_simulated": timing, "multisensory_simulated": multisensory, "lotka_volterra": lotka_volterra}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import Bounds as ScipyBounds
 
-from vsbq.bounds import Bounds
+from vsbq.data.bounds import Bounds
 from vsbq.errors import EvaluationsError, VsbqError
 
 INF = np.inf

@@ -5,10 +5,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from vsbq.calibration import MOST_ROWS, calibrate, cut_blocks, held_out_score
 from vsbq.numerics import sgpr
 from vsbq.numerics.kernel import Hyperparameters, kernel
 from vsbq.numerics.subset import stratified_rows
+from vsbq.steps.surrogate.calibration import MOST_ROWS, calibrate, cut_blocks, held_out_score
 
 LEVEL_SCALE = 1e-3  # so flat that every point counts as high density
 

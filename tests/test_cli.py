@@ -5,17 +5,17 @@ import sys
 
 import pytest
 
-from vsbq.bench.lines import read_lines
-from vsbq.bench.suites import Block
 from vsbq.cli import main
+from vsbq_bench.lines import read_lines
+from vsbq_bench.suites import Block
 
 TINY = {"tiny": (Block(problems=("single",), methods=("laplace",), seeds=1, evaluations_per_dimension=(300,)),)}
 
 
 @pytest.fixture
 def tiny(monkeypatch):
-    monkeypatch.setattr("vsbq.bench.suites.SUITES", TINY)
-    monkeypatch.setattr("vsbq.bench.command.SUITES", TINY)
+    monkeypatch.setattr("vsbq_bench.suites.SUITES", TINY)
+    monkeypatch.setattr("vsbq_bench.command.SUITES", TINY)
 
 
 def test_list_names_problems_methods_and_suites(capsys):
@@ -88,7 +88,7 @@ def test_an_unexpected_error_is_one_line_and_says_how_to_see_more(capsys, monkey
     def fail(*arguments):
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setattr("vsbq.commands.audit.read_files", fail)
+    monkeypatch.setattr("vsbq.cli.audit.read_files", fail)
     assert main(["audit", "x.csv"]) == 1
     said = capsys.readouterr().err
     assert "VSBQ_DEBUG" in said

@@ -22,11 +22,10 @@ import numpy as np
 import pytest
 
 import vsbq
-from vsbq.cli import main
-from vsbq.commands import demo
-from vsbq.commands.terminal import Terminal
+from vsbq.cli import demo, main
+from vsbq.cli.terminal import Terminal
 from vsbq.errors import VsbqWarning
-from vsbq.record import Recorder
+from vsbq.io.record import Recorder
 
 N = 200
 CENTRE, VARIANCE = np.array([0.3, -0.2]), np.array([0.5, 1.5])
@@ -172,8 +171,8 @@ def test_overwrite_replaces_everything_and_other_files_stay(fitted, tmp_path, mo
     folder = shutil.copytree(fitted.out, tmp_path / "out")
     (folder / "notes.txt").write_text("mine")
     post = vsbq.load(folder / "posterior.npz")
-    monkeypatch.setattr("vsbq.commands.results.fit", lambda *args, **options: post)
-    monkeypatch.setattr("vsbq.commands.results.write_report", lambda post, path, **options: path.write_text("page"))
+    monkeypatch.setattr("vsbq.cli.results.fit", lambda *args, **options: post)
+    monkeypatch.setattr("vsbq.cli.results.write_report", lambda post, path, **options: path.write_text("page"))
     command = ["fit", fitted.table, "-o", folder, "--overwrite", "--format", "parquet", "--draws", 50, "--json"]
     code, out, _ = call(*command)
     assert code == 0
@@ -198,7 +197,7 @@ def test_a_fit_that_fails_leaves_no_trace(table, tmp_path, monkeypatch, existing
     def fail(*args, **options):
         raise vsbq.FitError("the surrogate\ncould not be fitted")
 
-    monkeypatch.setattr("vsbq.commands.results.fit", fail)
+    monkeypatch.setattr("vsbq.cli.results.fit", fail)
     out = tmp_path / "out"
     if existing:
         out.mkdir()
@@ -247,8 +246,8 @@ def quick(fitted, monkeypatch):
         seen.append(given)
         return post
 
-    monkeypatch.setattr("vsbq.commands.results.fit", fit)
-    monkeypatch.setattr("vsbq.commands.results.write_report", lambda post, path, **options: path.write_text("page"))
+    monkeypatch.setattr("vsbq.cli.results.fit", fit)
+    monkeypatch.setattr("vsbq.cli.results.write_report", lambda post, path, **options: path.write_text("page"))
     return seen
 
 

@@ -23,10 +23,10 @@ import pytest
 
 import vsbq
 from vsbq.cli import main
-from vsbq.record import Recorder
+from vsbq.io.record import Recorder
 from vsbq.settings import Steps
-from vsbq.shaped_data import SparseGP
-from vsbq.variational import VariationalMixture
+from vsbq.steps.mixture.fit import VariationalMixture
+from vsbq.steps.surrogate.shaped_data import SparseGP
 
 SOURCES = Path(vsbq.__file__).parents[1]
 SMALL = Steps(
@@ -479,7 +479,7 @@ FAILING = [
 
 @pytest.mark.parametrize("arguments", FAILING, ids=lambda a: " ".join(a)[:60])
 def test_options_that_do_not_fit_the_file(arguments, monkeypatch):
-    monkeypatch.setattr("vsbq.commands.results.fit", lambda *args, **options: pytest.fail("nothing should be fitted"))
+    monkeypatch.setattr("vsbq.cli.results.fit", lambda *args, **options: pytest.fail("nothing should be fitted"))
     refused(*arguments, codes=(1,))
 
 
@@ -494,7 +494,7 @@ def test_json_errors_have_a_code():
 
 
 def test_results_go_only_where_nothing_is_in_the_way(monkeypatch):
-    monkeypatch.setattr("vsbq.commands.results.fit", lambda *args, **options: pytest.fail("nothing should be fitted"))
+    monkeypatch.setattr("vsbq.cli.results.fit", lambda *args, **options: pytest.fail("nothing should be fitted"))
     Path("full").mkdir()
     Path("full", "report.html").write_text("mine")
     os.symlink("nowhere", "dangling")

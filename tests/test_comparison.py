@@ -12,15 +12,15 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.special import betaln, expit, logsumexp
 
-from vsbq.bounds import Bounds
-from vsbq.comparison import CAVEAT, ComparisonError, compare
-from vsbq.evaluations import Evaluations
-from vsbq.files.posterior_file import load
-from vsbq.group_comparison import _variational, compare_groups, exceedance_probabilities
+from vsbq.analysis.comparison import CAVEAT, ComparisonError, compare
+from vsbq.analysis.group_comparison import _variational, compare_groups, exceedance_probabilities
+from vsbq.data.bounds import Bounds
+from vsbq.data.evaluations import Evaluations
+from vsbq.data.transform import InferenceSpace
 from vsbq.history import Elbo, Evidence
+from vsbq.io.files.posterior_file import load
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior
-from vsbq.transform import InferenceSpace
 
 
 def model(log_evidence: float, sd: float = 0.1) -> Posterior:

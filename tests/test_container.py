@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from vsbq.files import container
-from vsbq.files.container import Broken, read, write
+from vsbq.io.files import container
+from vsbq.io.files.container import Broken, read, write
 
 
 class Point(NamedTuple):

@@ -17,15 +17,15 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 import vsbq
-from vsbq.bounds import Bounds
-from vsbq.evaluations import Evaluations
+from vsbq.data.bounds import Bounds
+from vsbq.data.evaluations import Evaluations
+from vsbq.data.transform import InferenceSpace
 from vsbq.history import Elbo
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior
 from vsbq.report import corner as module
 from vsbq.report.corner import corner
 from vsbq.report.densities import SHARES, middles, pair_marginal, smoothed, surface, surface_of_draws
-from vsbq.transform import InferenceSpace
 
 
 def by_hand(d: int, *, bounds=None, components: int = 3, evaluations: int = 200, names=None) -> Posterior:

@@ -9,10 +9,10 @@ import pickle
 import numpy as np
 import pytest
 
-from vsbq.bounds import Bounds
+from vsbq.data.bounds import Bounds
+from vsbq.data.evaluations import Evaluations
+from vsbq.data.joining import read_tag
 from vsbq.errors import EvaluationsError
-from vsbq.evaluations import Evaluations
-from vsbq.joining import read_tag
 
 N, D = 60, 3
 

@@ -17,18 +17,18 @@ import pytest
 from scipy import stats
 
 import vsbq
-from vsbq.bounds import Bounds
-from vsbq.evaluations import Evaluations
-from vsbq.files import exports
-from vsbq.files.exports import ExportError, safe_names
+from vsbq.data.bounds import Bounds
+from vsbq.data.evaluations import Evaluations
+from vsbq.data.transform import InferenceSpace
 from vsbq.history import Elbo
+from vsbq.io.files import exports
+from vsbq.io.files.exports import ExportError, safe_names
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior
-from vsbq.refine import Refinement
 from vsbq.settings import Steps
-from vsbq.surrogate import SparseGP
-from vsbq.transform import InferenceSpace
-from vsbq.variational import VariationalMixture
+from vsbq.steps.mixture.fit import VariationalMixture
+from vsbq.steps.refine import Refinement
+from vsbq.steps.surrogate.fit import SparseGP
 
 MEAN = np.array([1.0, -2.0])
 COV = np.array([[0.5, 0.3], [0.3, 0.8]])
@@ -126,7 +126,7 @@ def test_used_with_duplicates(rng):
     x[0:2] = 90.0
     made = Evaluations(x, -0.5 * (x**2).sum(axis=1))
     from vsbq.history import History
-    from vsbq.trim import Trim, trim_evaluations
+    from vsbq.steps.trim import Trim, trim_evaluations
 
     _, trimmed = trim_evaluations(made, Trim())
     post = replace(by_hand(("x1", "x2"), (None, None)), history=History(trimmed, *[None] * 2, {}, ""), evaluations=made)
@@ -411,7 +411,7 @@ def test_a_missing_package_is_named(monkeypatch, package, call, extra):
 
 def test_nothing_optional_is_imported_before_it_is_needed():
     code = (
-        "import sys, vsbq.files.exports, vsbq.group_comparison;"
+        "import sys, vsbq.io.files.exports, vsbq.analysis.group_comparison;"
         "print(*sorted({'arviz_base', 'arviz_plots', 'xarray', 'getdist', 'pandas', 'emcee'} & set(sys.modules)))"
     )
     environment = os.environ | {"PYTHONPATH": str(Path(vsbq.__file__).parents[1])}

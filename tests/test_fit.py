@@ -12,9 +12,9 @@ from scipy.optimize import minimize
 
 import vsbq
 from vsbq.progress import Progress
-from vsbq.refine import Refinement, refine
 from vsbq.settings import Steps
-from vsbq.shaped_data import SparseGP
+from vsbq.steps.refine import Refinement, refine
+from vsbq.steps.surrogate.shaped_data import SparseGP
 
 ROOT = np.array([[1.0, 0.0], [0.8, 0.6]])
 CENTRE = np.array([1.0, -2.0])

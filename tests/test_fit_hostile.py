@@ -13,9 +13,9 @@ import vsbq
 from hostile import hostile_case
 from seeds import SEED
 from vsbq.errors import VsbqError, VsbqWarning
-from vsbq.refine import Refinement
 from vsbq.settings import Steps
-from vsbq.variational import VariationalMixture
+from vsbq.steps.mixture.fit import VariationalMixture
+from vsbq.steps.refine import Refinement
 
 CHUNKS, CHUNK = 10, 10
 MANY = 1000

@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 import reference
-from vsbq.bounds import Bounds
-from vsbq.marginal import Marginal
-from vsbq.transform import InferenceSpace
+from vsbq.data.bounds import Bounds
+from vsbq.data.transform import InferenceSpace
+from vsbq.posterior.marginal import Marginal
 
 INF = np.inf
 KINDS = {"open": (-INF, INF), "lower": (2.0, INF), "upper": (-INF, -1.0), "both": (-3.0, 5.0)}

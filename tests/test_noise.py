@@ -10,8 +10,8 @@ import pytest
 import vsbq
 from vsbq.errors import VsbqWarning
 from vsbq.history import NoiseFinding
-from vsbq.noise import NoiseCheck, settle_noise
-from vsbq.trim import Trim
+from vsbq.steps.noise import NoiseCheck, settle_noise
+from vsbq.steps.trim import Trim
 
 SD = 1.5
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import vsbq
-from vsbq.files import container, posterior_file
-from vsbq.files.posterior_file import PosteriorFileError, load, save
+from vsbq.io.files import container, posterior_file
+from vsbq.io.files.posterior_file import PosteriorFileError, load, save
 from vsbq.posterior import Posterior
 from vsbq.settings import Steps
-from vsbq.shaped_data import SparseGP
-from vsbq.variational import VariationalMixture
+from vsbq.steps.mixture.fit import VariationalMixture
+from vsbq.steps.surrogate.shaped_data import SparseGP
 
 SETTINGS = Steps(surrogate=SparseGP(inducing_per_dimension=20), mixture=VariationalMixture(max_components=4))
 BOUNDS = {

@@ -11,17 +11,17 @@ from scipy import stats
 from scipy.integrate import quad
 
 import vsbq
-from vsbq.bounds import Bounds
+from vsbq.analysis.prior_change import LogPrior
+from vsbq.data.bounds import Bounds
+from vsbq.data.transform import InferenceSpace
 from vsbq.errors import EvaluationsError
 from vsbq.history import Elbo
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior
-from vsbq.prior_change import LogPrior
-from vsbq.refine import Refinement
 from vsbq.settings import Steps
-from vsbq.surrogate import SparseGP
-from vsbq.transform import InferenceSpace
-from vsbq.variational import VariationalMixture
+from vsbq.steps.mixture.fit import VariationalMixture
+from vsbq.steps.refine import Refinement
+from vsbq.steps.surrogate.fit import SparseGP
 
 SETTINGS = Steps(
     surrogate=SparseGP(inducing_per_dimension=25, rounds=2, whiten=False),

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import vsbq
-from vsbq.commands.files import write_table
+from vsbq.cli.files import write_table
+from vsbq.data.evaluations import Evaluations
 from vsbq.errors import EvaluationsError
-from vsbq.evaluations import Evaluations
-from vsbq.files.posterior_file import PosteriorFileError
-from vsbq.readers import limits
+from vsbq.io.files.posterior_file import PosteriorFileError
+from vsbq.io.readers import limits
 
 N = 3000
 RNG = np.random.default_rng(0)
@@ -31,8 +31,8 @@ FREE = 150
 CHILD = """
 import re, sys
 import numpy, scipy.optimize, vsbq
-from vsbq.evaluations import Evaluations
-from vsbq.readers import tables
+from vsbq.data.evaluations import Evaluations
+from vsbq.io.readers import tables
 for name in sys.argv[3].split():
     __import__(name)
 def peak():  # of this process alone, unlike what getrusage tells

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from vsbq.data.evaluations import Evaluations
 from vsbq.errors import EvaluationsError
-from vsbq.evaluations import Evaluations
 
 BLOCKS, FILES = 10, 70
 N = 40

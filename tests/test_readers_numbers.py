@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from vsbq.cli import main
+from vsbq.data.evaluations import Evaluations
 from vsbq.errors import EvaluationsError
-from vsbq.evaluations import Evaluations
-from vsbq.readers.number_format import TextFormat, hint
+from vsbq.io.readers.number_format import TextFormat, hint
 
 N = 40
 RNG = np.random.default_rng(0)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from vsbq.data.evaluations import Evaluations
 from vsbq.errors import EvaluationsError
-from vsbq.evaluations import Evaluations
-from vsbq.readers import CMATrace, NevergradTrace
+from vsbq.io.readers import CMATrace, NevergradTrace
 
 SCALES = np.array([1.0, 2.0, 0.5])
 

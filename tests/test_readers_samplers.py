@@ -7,8 +7,8 @@ import emcee
 import numpy as np
 import pytest
 
+from vsbq.data.evaluations import Evaluations
 from vsbq.errors import EvaluationsError
-from vsbq.evaluations import Evaluations
 
 
 def log_likelihood(x) -> float:

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from vsbq.data.evaluations import Evaluations
 from vsbq.errors import EvaluationsError
-from vsbq.evaluations import Evaluations
-from vsbq.readers import limits
+from vsbq.io.readers import limits
 
 N = 50
 RNG = np.random.default_rng(0)
@@ -376,7 +376,7 @@ def test_pandas_with_a_prior():
 
 
 def test_the_file_of_a_recorder(tmp_path):
-    from vsbq.record import Recorder
+    from vsbq.io.record import Recorder
 
     path = tmp_path / "fits.db"
     with Recorder(path, names=["a", "b"], bounds=[(-9, 9)] * 2) as recorder:

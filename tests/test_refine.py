@@ -8,17 +8,17 @@ from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 
 import vsbq
-from vsbq.marginal import KNOTS, Correction
+from vsbq.data.transform import unrotated
 from vsbq.numerics import quadrature
 from vsbq.numerics import weights as rules
 from vsbq.numerics.mixture import sample
 from vsbq.numerics.weights import weigh
+from vsbq.posterior.marginal import KNOTS, Correction
 from vsbq.progress import Progress
-from vsbq.refine import Refinement, _held_out_sd, refine, surrogate_sd
-from vsbq.surrogate_model import Surrogate
-from vsbq.transform import unrotated
-from vsbq.trim import Trim, trim_evaluations
-from vsbq.trust import MOST_RISE, TrustedRegion
+from vsbq.steps.refine import Refinement, _held_out_sd, refine, surrogate_sd
+from vsbq.steps.region import MOST_RISE, TrustedRegion
+from vsbq.steps.surrogate.model import Surrogate
+from vsbq.steps.trim import Trim, trim_evaluations
 
 QUIET = Progress(1, False)
 

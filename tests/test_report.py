@@ -16,11 +16,10 @@ from scipy.stats import norm
 
 import vsbq
 from test_corner import by_hand
-from vsbq.bounds import Bounds
+from vsbq.data.bounds import Bounds
 from vsbq.history import Evidence, History, NoiseFinding, RefinedFit, SurrogateFit, Trimmed, VariationalFit
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior
-from vsbq.refine import Refined
 from vsbq.report import digits, write_report
 from vsbq.report.curves import marginal_curve
 from vsbq.report.densities import SHARES, middles, surface
@@ -32,8 +31,9 @@ from vsbq.report.pictures import CornerPicture, _drawable
 from vsbq.report.process import ERRORS, _errors
 from vsbq.report.repeat import fingerprint
 from vsbq.settings import Steps
-from vsbq.surrogate import SparseGP
-from vsbq.variational import VariationalMixture
+from vsbq.steps.mixture.fit import VariationalMixture
+from vsbq.steps.refine import Refined
+from vsbq.steps.surrogate.fit import SparseGP
 
 VOID = {"meta", "img", "br", "hr"}
 NASTY = (

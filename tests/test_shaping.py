@@ -10,12 +10,12 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 import reference
-from vsbq.bounds import Bounds
-from vsbq.contradiction import correct
+from vsbq.data.bounds import Bounds
+from vsbq.data.transform import InferenceSpace
 from vsbq.numerics.shaping import contour_depth, shaping_sd
-from vsbq.shaped_data import ShapedData, SparseGP
-from vsbq.transform import InferenceSpace
-from vsbq.trim import TrainingSet
+from vsbq.steps.surrogate.contradiction import correct
+from vsbq.steps.surrogate.shaped_data import ShapedData, SparseGP
+from vsbq.steps.trim import TrainingSet
 
 
 @pytest.mark.parametrize("d", reference.DEPTHS)

@@ -7,15 +7,15 @@ import pytest
 from numpy.testing import assert_allclose
 
 import reference
-from vsbq.bounds import Bounds
+from vsbq.data.bounds import Bounds
+from vsbq.data.transform import InferenceSpace
 from vsbq.numerics import sgpr
 from vsbq.numerics.families import FullCovariance, SharedDiagonal
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.mixture import Mixture, entropy_and_gradient, standard_draws
 from vsbq.numerics.quadrature import expected_and_gradient
-from vsbq.surrogate_model import Surrogate
-from vsbq.transform import InferenceSpace
-from vsbq.variational import SoftBox, elbo_and_gradient
+from vsbq.steps.mixture.fit import SoftBox, elbo_and_gradient
+from vsbq.steps.surrogate.model import Surrogate
 
 FAMILIES = {FullCovariance: reference.full_covariance, SharedDiagonal: reference.shared_diagonal}
 

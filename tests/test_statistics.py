@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import vsbq
-from vsbq.bench.metrics import DRAWS, floor, scores
-from vsbq.bench.problems import SYNTHETIC
-from vsbq.bench.traces import cma_trace
-from vsbq.bench.zoo import ZOO
+from vsbq_bench.metrics import DRAWS, floor, scores
+from vsbq_bench.problems import SYNTHETIC
+from vsbq_bench.traces import cma_trace
+from vsbq_bench.zoo import ZOO
 
 pytestmark = pytest.mark.slow
 SEEDS = range(3)

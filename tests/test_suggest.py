@@ -5,17 +5,17 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import vsbq
+from vsbq.analysis.suggest import MOST_POINTS, Suggestion, _Batch, _Doubt, _greedy, _Relevance, suggest
+from vsbq.data.transform import infer_space, rotated
 from vsbq.errors import EvaluationsError, VsbqError
 from vsbq.numerics import sgpr
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.mixture import Mixture, log_pdf
-from vsbq.refine import Refinement
 from vsbq.settings import Steps
-from vsbq.shaped_data import SparseGP
-from vsbq.suggest import MOST_POINTS, Suggestion, _Batch, _Doubt, _greedy, _Relevance, suggest
-from vsbq.surrogate_model import Surrogate
-from vsbq.transform import infer_space, rotated
-from vsbq.variational import VariationalMixture, moved
+from vsbq.steps.mixture.fit import VariationalMixture, moved
+from vsbq.steps.refine import Refinement
+from vsbq.steps.surrogate.model import Surrogate
+from vsbq.steps.surrogate.shaped_data import SparseGP
 
 ROOT = np.array([[1.0, 0.0], [0.7, 0.5]])
 FAST = Steps(

@@ -7,10 +7,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
+from vsbq.data.evaluations import Evaluations
 from vsbq.errors import FitError
-from vsbq.evaluations import Evaluations
 from vsbq.numerics.shaping import contour_depth
-from vsbq.trim import GRID, Trim, trim_evaluations
+from vsbq.steps.trim import GRID, Trim, trim_evaluations
 
 INF = np.inf
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import vsbq
+from vsbq.analysis.update import joined
 from vsbq.errors import EvaluationsError, VsbqWarning
-from vsbq.update import joined
 
 SD = 1.0
 

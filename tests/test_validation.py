@@ -8,10 +8,10 @@ import numpy as np
 import pandas
 import pytest
 
-from vsbq import _validation as door
-from vsbq.bounds import Bounds
+from vsbq.data import validation as door
+from vsbq.data.bounds import Bounds
+from vsbq.data.evaluations import Evaluations
 from vsbq.errors import EvaluationsError, rows_in_words
-from vsbq.evaluations import Evaluations
 
 N, D = 60, 3
 

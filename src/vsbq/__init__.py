@@ -4,20 +4,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from vsbq._version import __version__
-from vsbq.audit import audit
-from vsbq.comparison import Comparison, ComparisonError, compare
+from vsbq.analysis.comparison import Comparison, ComparisonError, compare
+from vsbq.analysis.group_comparison import GroupComparison, compare_groups
+from vsbq.data.audit import audit
+from vsbq.data.evaluations import Evaluations
 from vsbq.errors import EvaluationsError, FitError, VsbqError, VsbqWarning
-from vsbq.evaluations import Evaluations
-from vsbq.files.exports import ExportError
-from vsbq.files.posterior_file import PosteriorFileError, load
 from vsbq.fit import fit
-from vsbq.group_comparison import GroupComparison, compare_groups
+from vsbq.io.files.exports import ExportError
+from vsbq.io.files.posterior_file import PosteriorFileError, load
 from vsbq.posterior import Posterior
 from vsbq.settings import Settings
 
 if TYPE_CHECKING:
     from vsbq import readers, record, report
-    from vsbq.record import Recorder, RecorderError
+    from vsbq.io.record import Recorder, RecorderError
 
 __all__ = [
     "Comparison",

@@ -10,23 +10,23 @@ import numpy as np
 
 from vsbq._typing import ArrayLike
 from vsbq._version import __version__
-from vsbq.bounds import BoundsLike
+from vsbq.data.bounds import BoundsLike
+from vsbq.data.evaluations import Evaluations
+from vsbq.data.transform import unrotated
 from vsbq.errors import EvaluationsError, FitError, VsbqError
-from vsbq.evaluations import Evaluations
 from vsbq.history import Elbo, History, SurrogateFit, VariationalFit
-from vsbq.model import LogDensityModel
-from vsbq.noise import settle_noise
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior, RandomState
 from vsbq.progress import Progress
-from vsbq.refine import refine
 from vsbq.settings import MixtureStep, Settings, Steps, SurrogateStep
-from vsbq.shaped_data import SparseGP
-from vsbq.surrogate import fit_sparse_gp
-from vsbq.transform import unrotated
-from vsbq.trim import TrainingSet, trim_evaluations
-from vsbq.trust import TrustedRegion
-from vsbq.variational import VariationalMixture, fit_variational, moved
+from vsbq.steps.mixture.fit import VariationalMixture, fit_variational, moved
+from vsbq.steps.model import LogDensityModel
+from vsbq.steps.noise import settle_noise
+from vsbq.steps.refine import refine
+from vsbq.steps.region import TrustedRegion
+from vsbq.steps.surrogate.fit import fit_sparse_gp
+from vsbq.steps.surrogate.shaped_data import SparseGP
+from vsbq.steps.trim import TrainingSet, trim_evaluations
 
 
 def fit(

@@ -8,16 +8,16 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from vsbq.history import Elbo, SurrogateFit, VariationalFit
-from vsbq.model import LogDensityModel
-from vsbq.noise import NoiseCheck
 from vsbq.numerics.mixture import Mixture
 from vsbq.progress import Progress
-from vsbq.published import PublishedGP, PublishedMixture
-from vsbq.refine import Refinement
-from vsbq.shaped_data import SparseGP
-from vsbq.trim import TrainingSet, Trim
-from vsbq.trust import TrustedRegion
-from vsbq.variational import VariationalMixture
+from vsbq.steps.mixture.fit import VariationalMixture
+from vsbq.steps.model import LogDensityModel
+from vsbq.steps.noise import NoiseCheck
+from vsbq.steps.published import PublishedGP, PublishedMixture
+from vsbq.steps.refine import Refinement
+from vsbq.steps.region import TrustedRegion
+from vsbq.steps.surrogate.shaped_data import SparseGP
+from vsbq.steps.trim import TrainingSet, Trim
 
 __all__ = ["MixtureStep", "Settings", "Steps", "SurrogateStep"]
 

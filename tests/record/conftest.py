@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from recording import BOX, NAMES
-from vsbq.record import Recorder
+from vsbq.io.record import Recorder
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import vsbq
-from vsbq.record import read_store
+from vsbq.io.record import read_store
 
 NAMES = ["a", "b"]
 BOX = [(-5.0, 5.0), (-4.0, 6.0)]
@@ -56,7 +56,7 @@ def other_python(code, *arguments):
 # Records 50 evaluations and is killed, with an ordinary journal in the middle of writing.
 KILLED = """
 import os, signal, sys, warnings
-from vsbq.record import Recorder, file
+from vsbq.io.record import Recorder, file
 if sys.argv[2] == "delete":
     warnings.simplefilter("ignore")
     file.network_drive = lambda path: "a network drive (test)"

@@ -14,8 +14,8 @@ import pytest
 
 from recording import KILLED, NAMES, fill, other_python
 from vsbq.errors import VsbqWarning
-from vsbq.record import Recorder, RecorderError, companions, is_store, read_store
-from vsbq.record import file as record_file
+from vsbq.io.record import Recorder, RecorderError, companions, is_store, read_store
+from vsbq.io.record import file as record_file
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="files in use can't be deleted there")
 

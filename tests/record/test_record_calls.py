@@ -12,7 +12,7 @@ import pytest
 from scipy import optimize
 
 from recording import BOX, NAMES, cost, cost_of_rows, last
-from vsbq.record import Recorder, RecorderError, evaluations_from, read_store
+from vsbq.io.record import Recorder, RecorderError, evaluations_from, read_store
 
 # Ways to call
 

@@ -16,10 +16,10 @@ import pytest
 import vsbq
 from recording import BOX, NAMES, cost_of_rows, fill, raising
 from vsbq.errors import VsbqError
-from vsbq.record import Recorder, RecorderError, evaluations_from, merge, read_store
-from vsbq.record.reader import check_policy
-from vsbq.record.verify import Writer
-from vsbq.record.wal import damaged_log
+from vsbq.io.record import Recorder, RecorderError, evaluations_from, merge, read_store
+from vsbq.io.record.reader import check_policy
+from vsbq.io.record.verify import Writer
+from vsbq.io.record.wal import damaged_log
 
 WRITTEN_BY_VERSION_1 = (
     "CREATE TABLE problem (tag TEXT NOT NULL, created REAL NOT NULL, vsbq_version TEXT NOT NULL)",
@@ -55,7 +55,7 @@ def make_killed(path):
     make_varied(path)
     code = """
 import os, signal, sys
-from vsbq.record import Recorder
+from vsbq.io.record import Recorder
 rec = Recorder(sys.argv[1], tag="v1", run="three")
 for i in range(60):
     rec.record([1.0, float(i) / 100], -float(i) / 7)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from recording import BOX, NAMES, cost_of_rows, fill, raising
+from vsbq.data.evaluations import Evaluations
 from vsbq.errors import EvaluationsError
-from vsbq.evaluations import Evaluations
-from vsbq.record import Recorder, RecorderError, evaluations_from, merge, read_store
+from vsbq.io.record import Recorder, RecorderError, evaluations_from, merge, read_store
 
 # To evaluations
 

@@ -10,9 +10,9 @@ import pytest
 
 from recording import BOX, NAMES, cost, fill
 from vsbq.errors import EvaluationsError, VsbqError, VsbqWarning
-from vsbq.record import Recorder, RecorderError, is_store, merge, read_store
-from vsbq.record import file as record_file
-from vsbq.record.location import network_drive
+from vsbq.io.record import Recorder, RecorderError, is_store, merge, read_store
+from vsbq.io.record import file as record_file
+from vsbq.io.record.location import network_drive
 
 # Going on with a file
 

@@ -20,8 +20,8 @@ import pytest
 import vsbq
 from recording import BOX, KILLED, NAMES, cost, cost_of_rows, fill, other_python
 from vsbq.errors import VsbqWarning
-from vsbq.record import Recorder, RecorderError, merge, read_store
-from vsbq.record import file as record_file
+from vsbq.io.record import Recorder, RecorderError, merge, read_store
+from vsbq.io.record import file as record_file
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="files in use can't be deleted there")
 
@@ -88,7 +88,7 @@ def test_the_log_of_a_new_file_survives_the_end_of_a_recorder_of_the_old_one(pat
     path.unlink()
     code = """
 import subprocess, sys
-from vsbq.record import Recorder, read_store
+from vsbq.io.record import Recorder, read_store
 with Recorder(sys.argv[1], names=["a", "b"], tag="new") as rec:
     rec.record([0.0, 0.0], 1.0)
     print("ready", flush=True)
@@ -114,7 +114,7 @@ print(read_store(sys.argv[1]).log_density.tolist())
 
 UNTIL_GONE = """
 import sys
-from vsbq.record import Recorder, RecorderError
+from vsbq.io.record import Recorder, RecorderError
 rec, count = Recorder(sys.argv[1], names=["a", "b"]), 0
 f = rec.maximise(lambda x: -x[1])
 print("ready", flush=True)
@@ -163,7 +163,7 @@ def test_closing_a_recorder_whose_file_was_deleted_saves_it_too(path):
 def test_a_program_that_ends_without_closing_says_so(path):
     code = """
 import os, sys
-from vsbq.record import Recorder
+from vsbq.io.record import Recorder
 rec = Recorder(sys.argv[1], names=["a", "b"])
 rec.record([0.0, 0.0], 1.0)
 os.unlink(sys.argv[1])
@@ -249,8 +249,8 @@ def test_a_recorder_in_a_pickle_does_not_begin_a_new_file(path, change):
 def test_where_nothing_can_be_saved_the_error_says_so(path, monkeypatch):
     rec = Recorder(path, names=NAMES)
     path.unlink()
-    monkeypatch.setattr("vsbq.record.store.save_copy", lambda *_: False)
-    monkeypatch.setattr("vsbq.record.store.name_for_rescue", lambda _: path.parent / "missing" / "x.db")
+    monkeypatch.setattr("vsbq.io.record.store.save_copy", lambda *_: False)
+    monkeypatch.setattr("vsbq.io.record.store.name_for_rescue", lambda _: path.parent / "missing" / "x.db")
     with pytest.raises(RecorderError, match="could not be saved elsewhere: There is no folder"):
         rec.record([2.0, 2.0], 2.0)
     rec.close()

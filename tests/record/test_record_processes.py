@@ -26,8 +26,8 @@ import pytest
 
 import vsbq
 from vsbq.errors import VsbqWarning
-from vsbq.record import Recorder, RecorderError, evaluations_from, read_store
-from vsbq.record import file as record_file
+from vsbq.io.record import Recorder, RecorderError, evaluations_from, read_store
+from vsbq.io.record import file as record_file
 
 NAMES = ["a", "b"]
 BATCH = 20

@@ -25,7 +25,7 @@ import pytest
 
 import vsbq
 from vsbq.errors import VsbqWarning
-from vsbq.record import Recorder, merge, read_store
+from vsbq.io.record import Recorder, merge, read_store
 
 NAMES = ["model", "process", "count"]
 SEED = int(os.environ.get("VSBQ_TEST_SEED", "0"))

@@ -12,7 +12,7 @@ from scipy import optimize
 
 from recording import BOX, NAMES, cost, cost_of_rows, last, raising
 from vsbq.errors import EvaluationsError
-from vsbq.record import Recorder, RecorderError, read_store
+from vsbq.io.record import Recorder, RecorderError, read_store
 
 # What is kept
 

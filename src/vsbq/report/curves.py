@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from vsbq._typing import Float, ndarray
-from vsbq.bounds import Bounds
-from vsbq.marginal import Marginal
+from vsbq.data.bounds import Bounds
+from vsbq.posterior.marginal import Marginal
 from vsbq.report.digits import Digits, ticks
 from vsbq.report.markup import Markup, element, joined, readable
 

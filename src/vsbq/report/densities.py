@@ -15,7 +15,7 @@ from scipy.ndimage import gaussian_filter, map_coordinates
 from vsbq._typing import Float, ndarray
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior
-from vsbq.refine import Refined
+from vsbq.steps.refine import Refined
 
 __all__ = ["SHARES", "middles", "pair_marginal", "smoothed", "surface", "surface_of_draws"]
 

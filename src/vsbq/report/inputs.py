@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from vsbq.audit import Finding, audit
-from vsbq.evaluations import Evaluations
+from vsbq.data.audit import Finding, audit
+from vsbq.data.evaluations import Evaluations
 from vsbq.history import History
 from vsbq.posterior import Posterior
 from vsbq.report.digits import count, given, interval, plain

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vsbq._typing import Bool, Float, ndarray
-from vsbq.marginal import Marginal
 from vsbq.posterior import Posterior
+from vsbq.posterior.marginal import Marginal
 from vsbq.report.digits import Digits
 from vsbq.report.modes import Mode, separate_modes
 

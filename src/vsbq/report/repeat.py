@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 
 from vsbq._version import __version__
-from vsbq.evaluations import Evaluations
+from vsbq.data.evaluations import Evaluations
 from vsbq.posterior import Posterior
 from vsbq.report.markup import Markup, bullets, code, element, facts, fold, joined, paragraph
 from vsbq.settings import Settings, Steps

@@ -1,0 +1,128 @@
+"""The experiments of the paper on this machine.
+
+  vsbq bench list                      what there is
+  vsbq bench run --suite small         the fast methods, two seeds
+  vsbq bench run --suite paper         everything; stop it and start it again as you like
+  vsbq bench table                     the tables of what has been run
+  vsbq bench figures -o pictures/      the figures
+
+The published data of the two behavioural models are not part of the package: name their folder with --data or in the
+environment variable VSBQ_DATA. Without them a participant is simulated.
+"""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+
+from vsbq.errors import VsbqError
+from vsbq_bench.lines import Line, read_lines
+from vsbq_bench.suites import SUITES, Job, jobs_of
+
+__all__ = ["draw_figures", "print_tables", "refresh_page", "run_suite", "show_catalogue"]
+
+
+def show_catalogue(options: Namespace) -> int:
+    """Print the problems, methods and suites."""
+    from vsbq_bench.catalogue import METHODS, PROBLEMS
+
+    print("Problems")
+    for name, make in PROBLEMS.items():
+        problem = make()
+        print(f"  {name:<22} D={problem.dimension:<3} {(make.__doc__ or '').splitlines()[0]}")
+    print("\nMethods\n  " + "\n  ".join(METHODS))
+    print("\nSuites")
+    for name in SUITES:
+        print(f"  {name:<10} {len(jobs_of(name))} runs")
+    return 0
+
+
+def run_suite(options: Namespace) -> int:
+    """Run what is missing of a suite; the exit code is 1 if a run of this call failed."""
+    from vsbq_bench.run import Runner, missing_jobs
+
+    if options.data is not None:
+        os.environ["VSBQ_DATA"] = str(options.data.resolve())
+    suite = options.suite or "small"
+    lines = options.results / f"{suite}.jsonl"
+    jobs = missing_jobs(_chosen(suite, options), lines, retry_failed=options.retry_failed)
+    if options.dry_run:
+        print("\n".join(_in_words(job) for job in jobs) or "nothing is missing")
+        return 0
+    cache = options.cache or options.results / "traces"
+    runner = Runner(lines=lines, cache=cache, processes=options.processes, timeout=options.timeout)
+    failed = [line for line in runner.run(jobs) if line.error is not None]
+    for line in failed:
+        print(
+            f"failed: {line.problem} σ={line.noise_sd:g} {line.optimiser} {line.method} seed {line.seed}: {line.error}"
+        )
+    print(f"{len(jobs) - len(failed)} runs done, {len(failed)} failed; lines in {lines}")
+    return 1 if failed else 0
+
+
+def print_tables(options: Namespace) -> int:
+    """Print the tables."""
+    from vsbq_bench.tables import all_tables
+
+    print(all_tables(_lines(options)))
+    return 0
+
+
+def draw_figures(options: Namespace) -> int:
+    """Draw the figures."""
+    from vsbq_bench.page import write_figures
+
+    for path in write_figures(_lines(options), options.output):
+        print(path)
+    return 0
+
+
+def refresh_page(options: Namespace) -> int:
+    """Refresh the tables of a page, and the figures beside it."""
+    from vsbq_bench.page import refresh, write_figures
+
+    lines = _lines(options)
+    text = refresh(options.page.read_text(encoding="utf-8"), lines)
+    if "<!-- begin: figure-" in text:
+        write_figures(lines, options.page.parent / "results")
+    options.page.write_text(text, encoding="utf-8")
+    return 0
+
+
+def _chosen(suite: str, options: Namespace) -> list[Job]:
+    from vsbq_bench.catalogue import METHODS, PROBLEMS
+    from vsbq_bench.trace_cache import OPTIMISERS
+
+    _check("suite", [suite], SUITES)
+    _check("method", options.methods, METHODS)
+    _check("problem", options.problems, PROBLEMS)
+    _check("optimiser", options.optimisers, OPTIMISERS)
+    return [
+        job
+        for job in jobs_of(suite)
+        if (not options.methods or job.method in options.methods)
+        and (not options.problems or job.problem in options.problems)
+        and (not options.optimisers or job.optimiser in options.optimisers)
+        and (options.seeds is None or job.seed < options.seeds)
+    ]
+
+
+def _check(kind: str, names: Sequence[str], known: Iterable[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise VsbqError(f"There is no {kind} {name!r}; there are {', '.join(known)}.")
+
+
+def _lines(options: Namespace) -> list[Line]:
+    # Of several lines of a run the last one counts: those that are there for their run times come first.
+    suites = [options.suite] if options.suite else sorted(SUITES, key=lambda suite: suite != "runtime")
+    lines = read_lines(options.results / f"{suite}.jsonl" for suite in suites)
+    if not lines:
+        raise VsbqError(f"There are no lines in {options.results}; `vsbq bench run` makes some.")
+    return lines
+
+
+def _in_words(job: Job) -> str:
+    trace = f"{job.optimiser} {job.evaluations_per_dimension}·D"
+    return f"{job.problem} σ={job.noise_sd:g} {trace} {job.method} seed {job.seed}"

@@ -1,0 +1,87 @@
+"""Small tables for a first look, made from the lines like the large ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from vsbq_bench.lines import Line
+from vsbq_bench.metrics import MedianInterval
+from vsbq_bench.published import number, problem_name
+from vsbq_bench.tables import NOT_RUN, Summary, summarise, usual
+
+__all__ = ["OVERVIEWS"]
+
+KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        "correlated_gaussian": "normal, D=8, axes 100:1, rotated",
+        "wide_gaussian": "normal, D=15, axes 10:1, rotated",
+        "student": "Student t, D=4, 4 degrees of freedom",
+        "three_modes": "three modes of mass 0.6, 0.3, 0.1, D=3",
+        "bounded": "bounded, D=4, some mass at the bounds",
+        "half_bounded": "half-bounded, D=3, skewed",
+        "single": "one parameter, two modes",
+    }
+)
+SCORES = ("ΔLML", "MMTV (floor)", "GsKL (floor)")
+
+
+def headline(lines: Sequence[Line]) -> str:
+    """The paper's four problems, the default beside the algorithm as printed."""
+    found = {(s.cell.problem, s.cell.noise_sd, s.cell.method): s for s in usual(summarise(lines))}
+    problems = dict.fromkeys((s.cell.problem, s.cell.noise_sd) for s in found.values() if s.cell.problem not in KINDS)
+    rows = []
+    for problem, noise in problems:
+        pair = [found.get((problem, noise, method)) for method in ("vsbq", "vsbq_paper")]
+        if pair[0] is not None:
+            label = problem_name(problem) + (f", noise of sd {noise:g}" if noise > 0 else "")
+            rows.append([label, *_scores(pair[0]), *_scores(pair[1]), _runs_of_both(pair[0], pair[1])])
+    header = ["problem", *SCORES, *(f"as printed: {score}" for score in SCORES), "runs"]
+    return _markdown(header, rows)
+
+
+def zoo(lines: Sequence[Line]) -> str:
+    """Other kinds of targets, without noise and with it."""
+    found = {(s.cell.problem, s.cell.noise_sd): s for s in usual(summarise(lines)) if s.cell.method == "vsbq"}
+    rows = []
+    for problem, label in KINDS.items():
+        for noise in sorted(noise for name, noise in found if name == problem):
+            summary = found[problem, noise]
+            rows.append([label, f"{noise:g}", *_scores(summary), _runs(summary)])
+    return _markdown(["target", "noise sd", *SCORES, "runs"], rows)
+
+
+def _scores(summary: Summary | None) -> list[str]:
+    if summary is None:
+        return ["—"] * len(SCORES)
+    return [
+        _median(summary.delta_lml, None),
+        _median(summary.mmtv, summary.floor_mmtv),
+        _median(summary.gskl, summary.floor_gskl),
+    ]
+
+
+def _median(value: MedianInterval | None, floor: float | None) -> str:
+    if value is None:
+        return "—"
+    return number(value.median) + (f" ({number(floor)})" if floor is not None else "")
+
+
+def _runs(summary: Summary) -> str:
+    return f"{summary.runs}" + (f", {summary.failures} failed" if summary.failures else "")
+
+
+def _runs_of_both(default: Summary, printed: Summary | None) -> str:
+    """One number where both have as many runs, else that of the runs as printed too."""
+    if printed is None or _runs(printed) == _runs(default):
+        return _runs(default)
+    return f"{_runs(default)}; as printed {_runs(printed)}"
+
+
+def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return NOT_RUN
+    return "\n".join("| " + " | ".join(row) + " |" for row in [header, ["---"] * len(header), *rows])
+
+
+OVERVIEWS: Mapping[str, Callable[[Sequence[Line]], str]] = MappingProxyType({"headline": headline, "zoo": zoo})

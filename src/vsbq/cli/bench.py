@@ -1,0 +1,55 @@
+"""`vsbq bench`: the options of the paper's experiments; the work is in `vsbq_bench.command`."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser
+from pathlib import Path
+
+from vsbq_bench import command
+
+__all__ = ["DESCRIPTION", "EPILOG", "HELP", "add"]
+
+HELP = "the paper's experiments: run them, print tables, draw figures"
+DESCRIPTION = command.__doc__
+EPILOG = None
+INTERRUPTED = "interrupted; what is done is kept, the same command goes on from there"
+
+
+def add(parser: ArgumentParser) -> None:
+    """The actions and their options."""
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+    shared = ArgumentParser(add_help=False)
+    shared.add_argument("--suite", default=None, help="which suite (default: small for run, all that have lines else)")
+    shared.add_argument("--results", type=Path, default=Path("bench-results"), help="folder of the JSON lines")
+
+    listed = actions.add_parser("list", help="problems, methods and suites")
+    listed.set_defaults(run=command.show_catalogue)
+
+    run = actions.add_parser("run", parents=[shared], help="run what is missing of a suite")
+    _add_run(run)
+    run.set_defaults(run=command.run_suite, interrupted=INTERRUPTED)
+
+    table = actions.add_parser("table", parents=[shared], help="print the tables of the lines as Markdown")
+    table.set_defaults(run=command.print_tables)
+
+    figures = actions.add_parser("figures", parents=[shared], help="draw the figures of the lines")
+    figures.add_argument("-o", "--output", type=Path, default=Path("bench-figures"), help="folder of the pictures")
+    figures.set_defaults(run=command.draw_figures)
+
+    page = actions.add_parser("page", parents=[shared], help="put tables and figures into a Markdown page")
+    page.add_argument("page", type=Path, help="a page with <!-- begin: NAME --> markers, such as docs/results.md")
+    page.set_defaults(run=command.refresh_page)
+
+
+def _add_run(run: ArgumentParser) -> None:
+    run.add_argument("--data", type=Path, help="folder with timing.csv and multisensory.csv (or set VSBQ_DATA)")
+    run.add_argument("--processes", type=int, default=max(1, (os.cpu_count() or 1)), help="runs at a time")
+    run.add_argument("--seeds", type=int, help="only the first so many seeds")
+    run.add_argument("--methods", nargs="+", default=(), metavar="NAME", help="only these methods")
+    run.add_argument("--problems", nargs="+", default=(), metavar="NAME", help="only these problems")
+    run.add_argument("--optimisers", nargs="+", default=(), metavar="NAME", help="only traces of these optimisers")
+    run.add_argument("--cache", type=Path, help="folder of the traces (default: traces/ beside the lines)")
+    run.add_argument("--timeout", type=float, default=7200.0, metavar="SECONDS", help="give a run up after this long")
+    run.add_argument("--retry-failed", action="store_true", help="run again what ended with an error")
+    run.add_argument("--dry-run", action="store_true", help="say what would be run")

@@ -1,0 +1,264 @@
+"""From files and what is told about them to evaluations, and to words on what was guessed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vsbq.cli.problem import VALUES, Problem
+from vsbq.data.evaluations import Evaluations
+from vsbq.errors import EvaluationsError, VsbqError, count_in_words, names_in_words
+from vsbq.io.readers import tables
+from vsbq.io.readers.columns import KNOWN, Roles, find_roles
+from vsbq.io.readers.table import Column, Table
+
+__all__ = ["Source", "read_files"]
+
+#: A file with fewer rows is no basis for checks of its own; it is read as if its rows stood in another file.
+SMALL = 100
+
+#: Columns that are taken as the values under --neg, or suggested as such without it.
+MINIMISED = re.compile(
+    r"(f|fun|fval|fvals|cost|loss|objective|value|values|nll|neg(ative)?(log)?(l|lik|like|likelihood))"
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Source:
+    """Evaluations, and what was read where: `facts` are for a person."""
+
+    evaluations: Evaluations
+    files: tuple[Path, ...]
+    rows: tuple[int, ...]
+    facts: dict[str, str]
+
+
+class _Part(NamedTuple):
+    """A file with a table in it."""
+
+    path: Path
+    table: Table
+
+    @property
+    def rows(self) -> int:
+        return len(self.table[self.table.columns[0]].values)
+
+
+def read_files(paths: Sequence[Path], problem: Problem) -> Source:
+    """The evaluations of one or several files together."""
+    read = [_read(path, problem) for path in paths]
+    groups = _groups([part for part in read if isinstance(part, _Part)])
+    roles = _common_roles(groups, problem)
+    made = [_evaluations(group, roles, problem) for group in groups]
+    made += [part for part in read if isinstance(part, Evaluations)]
+    together = made[0]
+    for more in made[1:]:
+        together = _join(together, more)
+    return Source(
+        evaluations=together,
+        files=tuple(paths),
+        rows=tuple(part.rows if isinstance(part, _Part) else len(part) for part in read),
+        facts=_facts(together, roles if groups else None, problem, len(paths)),
+    )
+
+
+def _told(path: Path) -> str:
+    text = repr(str(path))
+    return text if len(text) <= 200 else f"{text[:100]}...{text[-90:]}"
+
+
+# Reading
+
+
+def _read(path: Path, problem: Problem) -> _Part | Evaluations:
+    """A table, or the evaluations of a recorder, which knows its own columns."""
+    try:
+        with tables.open_table(path) as stream:
+            head = stream.read(100)
+            if not head.startswith(b"SQLite format 3\0"):
+                stream.seek(0)
+                return _Part(path, tables.read_safely(lambda: tables.read_table(stream, path, problem.text)))
+        if problem.columns or problem.neg:
+            raise EvaluationsError(
+                "it is a recorder's file, which knows its own columns. Leave out --column, --neg, --sd."
+            )
+    except VsbqError as error:
+        raise EvaluationsError(f"{_told(path)}: {error}") from error
+    except OSError as error:
+        raise EvaluationsError(f"{_told(path)}: it can't be read ({error.strerror}).") from error
+    stored = _tagged(Evaluations.from_file(path, **replace(problem, tag=None).evaluation_options()), problem.tag)
+    if problem.params and set(problem.params) != set(stored.names):
+        raise EvaluationsError(
+            f"{_told(path)}: its parameters are {names_in_words(stored.names)}, not {names_in_words(problem.params)}. "
+            "A recorder's file is taken with all of them."
+        )
+    return stored
+
+
+def _tagged(stored: Evaluations, tag: str | None) -> Evaluations:
+    """The evaluations of a recorder under the tag that is told; without one they keep their own."""
+    if tag is None or tag == stored.tag:
+        return stored
+    note = [] if stored.tag is None else [f"Took the tag {tag!r:.80} in place of {stored.tag!r:.80} of the file."]
+    return stored.with_tag(tag)._with_notes([*note, *stored.notes])
+
+
+def _groups(parts: Sequence[_Part]) -> list[list[_Part]]:
+    """Tables that are read as one: small files go with the first large one."""
+    large = [[part] for part in parts if part.rows >= SMALL] or [[]]
+    large[0] += [part for part in parts if part.rows < SMALL]
+    return [group for group in large if group]
+
+
+def _common_roles(groups: Sequence[Sequence[_Part]], problem: Problem) -> Roles:
+    """Which columns mean what, the same in all tables."""
+    found: list[tuple[_Part, Roles]] = []
+    for part in (part for group in groups for part in group):
+        try:
+            found.append((part, _guess(part.table, problem)))
+        except VsbqError as error:
+            raise EvaluationsError(f"{_told(part.path)}: {error}") from error
+        first, roles = found[0]
+        if found[-1][1] != roles:
+            raise EvaluationsError(
+                f"{_told(part.path)}: its values are in {names_in_words(found[-1][1].named())}, those of "
+                f"{_told(first.path)} in {names_in_words(roles.named())}. Name the columns with --column."
+            )
+    return found[0][1] if found else Roles()
+
+
+def _guess(table: Table, problem: Problem) -> Roles:
+    """The roles as told or found by name; --neg turns the sign of what would be the log density."""
+    told: dict[str, Any] = dict(problem.columns)
+    likely = [name for name in table.columns if MINIMISED.fullmatch(_plain(name)) and name not in problem.params]
+    if problem.neg and not set(told) & set(VALUES) and not _has_values(table) and len(likely) == 1:
+        return find_roles(table, Roles(**told | {"neg_log_density": likely[0]}))
+    try:
+        roles = find_roles(table, Roles(**told))
+    except EvaluationsError as error:
+        if len(likely) == 1 and not set(told) & set(VALUES):
+            raise EvaluationsError(f"{error} Perhaps: --column neg_log_density={likely[0]}") from error
+        raise
+    if not problem.neg:
+        return roles
+    if roles.log_likelihood is not None:
+        raise EvaluationsError(
+            f"'{roles.log_likelihood}' is a likelihood, and --neg turns log densities only. Name a column with "
+            "--column neg_log_density=NAME, or store log likelihoods that are not negated."
+        )
+    return replace(roles, log_density=None, neg_log_density=roles.log_density or roles.neg_log_density)
+
+
+def _has_values(table: Table) -> bool:
+    words = set().union(*(KNOWN[role] for role in VALUES))
+    return any(_plain(name) in words for name in table.columns)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _evaluations(group: Sequence[_Part], roles: Roles, problem: Problem) -> Evaluations:
+    """One `Evaluations` from the tables of a group."""
+    label = _told(group[0].path) + (f" and {count_in_words(len(group) - 1, 'small file')}" if len(group) > 1 else "")
+    try:
+        both = [name for name in problem.params if name in roles.named()]
+        if both:
+            raise EvaluationsError(f"{names_in_words(both)} can't be a parameter and the values at once. Name another.")
+        params = list(problem.params) or None
+        made = tables.evaluations_of(_stacked(group), roles, params, problem.evaluation_options())
+        unused = [name for name in group[0].table.columns if name not in (*made.names, *roles.named())]
+        return made._with_notes([*_unused(unused if params else []), *made.notes])
+    except VsbqError as error:
+        raise EvaluationsError(f"{label}: {error}") from error
+
+
+def _unused(names: list[str]) -> list[str]:
+    return [f"Left out {names_in_words(names)}, which the parameters given don't name."] if names else []
+
+
+def _stacked(group: Sequence[_Part]) -> Table:
+    """The rows of all tables below one another."""
+    first = group[0].table
+    for path, table in group[1:]:
+        differ = sorted(set(table.columns) ^ set(first.columns))
+        if differ:
+            raise EvaluationsError(
+                f"the columns of {_told(path)} differ in {names_in_words(differ)}. Fit only files with the same "
+                "columns together."
+            )
+    columns = {name: _column([part.table[name] for part in group]) for name in first.columns}
+    return Table(columns, tuple(dict.fromkeys(note for part in group for note in part.table.notes)))
+
+
+def _column(parts: Sequence[Column]) -> Column:
+    troubles = [part.trouble for part in parts if part.trouble is not None]
+    trouble = replace(troubles[0], count=sum(each.count for each in troubles)) if troubles else None
+    return Column(np.concatenate([part.values for part in parts]), trouble, sum(part.filled for part in parts))
+
+
+def _join(one: Evaluations, other: Evaluations) -> Evaluations:
+    try:
+        return one + other
+    except EvaluationsError as error:
+        raise EvaluationsError(f"The files can't be joined: {error}") from error
+
+
+# What was read, in words
+
+
+def _facts(made: Evaluations, roles: Roles | None, problem: Problem, files: int) -> dict[str, str]:
+    facts = {"evaluations": f"{len(made)}" + (f" from {files} files" if files > 1 else "")}
+    if roles is not None:
+        facts |= _values(roles, problem)
+    guessed = "" if problem.params or roles is None else " (the other numeric columns)"
+    facts["parameters"] = names_in_words(made.names, 30) + guessed
+    facts["bounds"] = _bounds(made)
+    facts["noise"] = _noise(made)
+    facts |= {} if made.tag is None else {"tag": made.tag}
+    for i, note in enumerate(made.notes[:12]):
+        facts["also" if i == 0 else " " * i] = note
+    return facts
+
+
+def _values(roles: Roles, problem: Problem) -> dict[str, str]:
+    """Where values and prior come from, and whether that was told or guessed."""
+    told = set(problem.columns.values())
+    words = {
+        "log_density": "log density",
+        "neg_log_density": "minus log density",
+        "log_likelihood": "log likelihood",
+        "log_prior": "log prior",
+        "log_density_sd": "noise sd",
+    }
+    facts = {}
+    for role, word in words.items():
+        value = getattr(roles, role)
+        if isinstance(value, str):
+            facts[word] = f"column '{value}'" + ("" if value in told else " (guessed from its name)")
+        elif value is not None:
+            facts[word] = f"{value:g} in every row"
+    return facts
+
+
+def _bounds(made: Evaluations) -> str:
+    kinds = made.bounds.kind
+    if set(kinds) == {"open"}:
+        return f"none given; if there are any, say so: --bound {made.names[0]}=LOW,HIGH"
+    pairs = [(name, *made.bounds.pair(i)) for i, name in enumerate(made.names) if kinds[i] != "open"]
+    words = [f"{name} in [{low:g}, {high:g}]" for name, low, high in pairs[:8]]
+    rest = [f"{len(pairs) - 8} more"] if len(pairs) > 8 else []
+    return ", ".join([*words, *rest])
+
+
+def _noise(made: Evaluations) -> str:
+    sd = made.log_density_sd
+    if sd is None:
+        return "none given: the values count as exact; if they are not, say so: --sd NUMBER"
+    low, high = float(sd.min()), float(sd.max())
+    return f"sd {low:g}" if low == high else f"sd from {low:.3g} to {high:.3g}"

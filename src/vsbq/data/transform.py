@@ -1,0 +1,192 @@
+"""The user's space and the unbounded inference space, with the log-Jacobian between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from vsbq._typing import Bool, Float, ndarray
+from vsbq.data.bounds import Bounds
+from vsbq.data.evaluations import Evaluations
+from vsbq.numerics.mixture import Mixture
+from vsbq.numerics.shaping import contour_depth
+
+#: Points this close to a bound are moved inwards, so that their inference coordinates stay finite; how many were moved
+#: is reported. The first is a share of the box, the second of the evaluations' typical distance from their nearest
+#: bound: the smaller counts, so that no bound, however far the other one is, moves more than the few that lie on it.
+EDGE_OF_BOX = 1e-9
+EDGE_OF_DISTANCE = 1e-6
+
+#: A bound that is farther from all evaluations than this many times their range bends no coordinate: there the bounded
+#: and the plain coordinate are the same but for rounding errors, which grow with the distance.
+FAR = 1e5
+
+#: No edge is smaller: its logarithm has to be a number.
+SMALLEST = 1e-300
+
+#: Log densities, relative to the best, are taken on this grid: with it, adding a constant to all of them cannot change
+#: a single bit of what follows.
+GRID = 2.0**-20
+
+#: The box that standardises the coordinates spans the evaluations down to this contour of a normal.
+INFERRED_BOX_SIGMA = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class InferenceSpace:
+    """Probit for two-sided bounds, log for one-sided, identity for none; then (v − centre) / scale; then a rotation.
+
+    `rotation` is an invertible matrix or None: u = rotation (v − centre) / scale. `near` are the bounds that bend the
+    coordinates, open where a bound is too far from all evaluations to matter; None if all of them do.
+    """
+
+    bounds: Bounds
+    edge: Float[ndarray, " d"]
+    centre: Float[ndarray, " d"]
+    scale: Float[ndarray, " d"]
+    rotation: Float[ndarray, "d d"] | None = None
+    near: Bounds | None = None
+
+    @property
+    def bending(self) -> Bounds:
+        """The bounds that bend the coordinates."""
+        return self.bounds if self.near is None else self.near
+
+    def columns(self, chosen: Sequence[int]) -> InferenceSpace:
+        """The space of some of the parameters, without a rotation."""
+        rows, near = list(chosen), None if self.near is None else self.near.columns(chosen)
+        bounds = self.bounds.columns(chosen)
+        return InferenceSpace(bounds, self.edge[rows], self.centre[rows], self.scale[rows], near=near)
+
+    def forward(self, points: Float[ndarray, "n d"]) -> Float[ndarray, "n d"]:
+        """Coordinates in inference space."""
+        u = (_unbound(points, self.bending, self.edge) - self.centre) / self.scale
+        return u if self.rotation is None else u @ self.rotation.T
+
+    def inverse(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "n d"]:
+        """Coordinates in the user's space, never outside the bounds."""
+        x = _rebound(self._unrotate(u) * self.scale + self.centre, self.bending)
+        return np.clip(x, self.bounds.lower, self.bounds.upper)
+
+    def log_jacobian(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+        """log |dx/du|: added to a log density of the user's space, it gives that of inference space."""
+        slope = _log_slope(self._unrotate(u) * self.scale + self.centre, self.bending).sum(axis=1)
+        turn = 0.0 if self.rotation is None else float(np.linalg.slogdet(self.rotation)[1])
+        return slope + (float(np.log(self.scale).sum()) - turn)
+
+    def _unrotate(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "n d"]:
+        return u if self.rotation is None else np.linalg.solve(self.rotation, u.T).T
+
+    def at_edge(self, points: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
+        """Which points `forward` moves off a bound."""
+        low, high = points - self.bending.lower, self.bending.upper - points
+        return (np.minimum(low, high) < self.edge).any(axis=1)
+
+
+def infer_space(evaluations: Evaluations) -> InferenceSpace:
+    """The inference space of some evaluations, standardised by the plausible box or by the high-density points."""
+    bounds = near_bounds(evaluations)
+    edge = _edges(evaluations.points, bounds)
+    if evaluations.plausible_bounds is not None:
+        box = np.stack([evaluations.plausible_bounds.lower, evaluations.plausible_bounds.upper])
+        low, high = _unbound(box, bounds, edge)
+    else:
+        low, high = _high_density_box(evaluations, bounds, edge)
+    near = None if bounds == evaluations.bounds else bounds
+    return InferenceSpace(evaluations.bounds, edge, (low + high) / 2, (high - low) / 2, near=near)
+
+
+def near_bounds(evaluations: Evaluations) -> Bounds:
+    """The bounds of some evaluations, open where they are far from all of them."""
+    given, low, high = evaluations.bounds, evaluations.points.min(axis=0), evaluations.points.max(axis=0)
+    with np.errstate(over="ignore"):
+        reach = FAR * (high - low)
+        far_below, far_above = low - given.lower > reach, given.upper - high > reach
+    return Bounds(np.where(far_below, -np.inf, given.lower), np.where(far_above, np.inf, given.upper))
+
+
+def rotated(space: InferenceSpace, rotation: Float[ndarray, "d d"]) -> InferenceSpace:
+    """The same space in rotated coordinates."""
+    return replace(space, rotation=rotation)
+
+
+def unrotated(space: InferenceSpace, mixture: Mixture) -> tuple[InferenceSpace, Mixture]:
+    """A mixture of rotated coordinates in those before the rotation, and their space: the same density."""
+    if space.rotation is None:
+        return space, mixture
+    back = np.linalg.inv(space.rotation)
+    half = back @ mixture.trils
+    trils = np.linalg.cholesky(half @ np.swapaxes(half, 1, 2))
+    return replace(space, rotation=None), Mixture(mixture.log_weights, mixture.means @ back.T, trils)
+
+
+def _edges(points: Float[ndarray, "n d"], bounds: Bounds) -> Float[ndarray, " d"]:
+    """How far from its bounds each parameter has to stay; zero where it has none."""
+    edge = np.zeros(bounds.dimension)
+    for i in np.flatnonzero(np.isfinite(bounds.lower) | np.isfinite(bounds.upper)):
+        distance = np.minimum(points[:, i] - bounds.lower[i], bounds.upper[i] - points[:, i])
+        typical = EDGE_OF_DISTANCE * float(np.median(distance[distance > 0])) if (distance > 0).any() else np.inf
+        edge[i] = max(min(typical, EDGE_OF_BOX * (bounds.upper[i] - bounds.lower[i])), SMALLEST)
+    return edge
+
+
+def _high_density_box(
+    evaluations: Evaluations, bounds: Bounds, edge: Float[ndarray, " d"]
+) -> tuple[Float[ndarray, " d"], Float[ndarray, " d"]]:
+    v = _unbound(evaluations.points, bounds, edge)
+    value = evaluations.log_density + _log_slope(v, bounds).sum(axis=1)
+    noise = 0.0 if evaluations.log_density_sd is None else 1.96 * evaluations.log_density_sd
+    below = np.round(((value - noise).max() - (value + noise)) / GRID) * GRID
+    d = v.shape[1]
+    enough = np.partition(below, min(10 * d, len(below) - 1))[min(10 * d, len(below) - 1)]
+    near = v[below <= max(contour_depth(INFERRED_BOX_SIGMA, d), enough)]
+    low, high = near.min(axis=0), near.max(axis=0)
+    flat = high <= low
+    low[flat], high[flat] = v[:, flat].min(axis=0), v[:, flat].max(axis=0)
+    return low, high
+
+
+def _unbound(points: Float[ndarray, "n d"], bounds: Bounds, edge: Float[ndarray, " d"]) -> Float[ndarray, "n d"]:
+    v = np.array(points, dtype=np.float64)
+    for i, kind in enumerate(bounds.kind):
+        low = np.maximum(points[:, i] - bounds.lower[i], edge[i])
+        high = np.maximum(bounds.upper[i] - points[:, i], edge[i])
+        if kind == "both":
+            width = bounds.upper[i] - bounds.lower[i]
+            v[:, i] = np.where(low < high, ndtri(low / width), -ndtri(high / width))
+        elif kind == "lower":
+            v[:, i] = np.log(low)
+        elif kind == "upper":
+            v[:, i] = -np.log(high)
+    return v
+
+
+def _rebound(v: Float[ndarray, "n d"], bounds: Bounds) -> Float[ndarray, "n d"]:
+    x = np.array(v)
+    for i, kind in enumerate(bounds.kind):
+        lower, upper = bounds.lower[i], bounds.upper[i]
+        if kind == "both":
+            near_low, near_high = ndtr(v[:, i]), ndtr(-v[:, i])
+            width = upper - lower
+            x[:, i] = np.where(v[:, i] < 0, lower + width * near_low, upper - width * near_high)
+        elif kind == "lower":
+            x[:, i] = lower + np.exp(v[:, i])
+        elif kind == "upper":
+            x[:, i] = upper - np.exp(-v[:, i])
+    return x
+
+
+def _log_slope(v: Float[ndarray, "n d"], bounds: Bounds) -> Float[ndarray, "n d"]:
+    slope = np.zeros_like(v)
+    for i, kind in enumerate(bounds.kind):
+        if kind == "both":
+            width = bounds.upper[i] - bounds.lower[i]
+            slope[:, i] = np.log(width) - 0.5 * v[:, i] ** 2 - 0.5 * np.log(2 * np.pi)
+        elif kind == "lower":
+            slope[:, i] = v[:, i]
+        elif kind == "upper":
+            slope[:, i] = -v[:, i]
+    return slope

@@ -1,0 +1,360 @@
+"""A posterior in one file: plain arrays and a JSON header in NumPy's npz format, without pickles.
+
+Everything is float64 (little endian, C order), except `header`, the UTF-8 bytes of a JSON object. With D parameters,
+K components, M inducing points and N evaluations the arrays are:
+
+    space_lower, space_upper (D)       hard bounds, infinite where open
+    space_edge, space_centre, space_scale (D)
+                                       from the user's x to u: v = Φ⁻¹((x − lower) / (upper − lower)) with two bounds,
+                                       log(x − lower) or −log(upper − x) with one, x with none; u = (v − centre) / scale
+                                       (points closer to a bound than `edge` are first moved to that distance)
+    space_near_lower, space_near_upper (D)
+                                       if they are there, the bounds that make v: infinite where a bound is too far
+                                       from all evaluations to matter
+    mixture_log_weights (K), mixture_means (K, D), mixture_trils (K, D(D+1)/2)
+                                       the posterior: a mixture of Gaussians in u; each Cholesky factor as the rows of
+                                       its lower triangle, one after the other
+    surrogate_hyperparameters (3D+2)   log length scales, log output scale, top, centre and log widths of the mean
+    surrogate_inducing (M, D), surrogate_weights (M), surrogate_chol_kernel, surrogate_chol_v (M(M+1)/2)
+    surrogate_rotation (D, D)          if there is one, the surrogate's coordinates are rotation · u
+    surrogate_without (B, M)           changes of the weights if a block of evaluations is left out, one row for each
+    refined_points (R, D), refined_weights (R), refined_mixture_weights (R)
+                                       draws in u that represent the refined posterior with the first weights and the
+                                       mixture with the second; both sum to one
+    region_lower, region_upper (D)     box of the surrogate's coordinates in which it is trusted
+    evaluations_points (N, D), evaluations_log_density (N), evaluations_sd (N), evaluations_log_prior (N)
+    evaluations_plausible_lower, evaluations_plausible_upper (D)
+
+A compact file has only the `space_` and `mixture_` arrays: its posterior is the mixture, with the refined evidence.
+`evaluations_sd`, `evaluations_log_prior` and the plausible bounds are there only if they were given. The header holds
+`format`, `format_version`, `vsbq_version`, `names`, `components` (K), `offset` (added to `elbo.value` it is the
+evidence lower bound, to `evidence.value` the log evidence), `elbo`, `surrogate`, `evaluations`, `history`, `evidence`,
+`refined`, `tag`, `far_bounds` and `checksum`: the SHA-256 of `json.dumps(header without checksum, sort_keys=True)`
+followed by the bytes of the arrays in the order of their names. It finds damage; it is no signature. Draws with NumPy
+alone:
+
+    import json, numpy as np
+    with np.load("posterior.npz") as file:
+        header = json.loads(file["header"].tobytes())
+        weights, means = np.exp(file["mixture_log_weights"]), file["mixture_means"]
+        centre, scale = file["space_centre"], file["space_scale"]
+        trils = np.zeros((*means.shape, means.shape[1]))
+        trils[:, np.tri(means.shape[1], dtype=bool)] = file["mixture_trils"]
+    rng = np.random.default_rng()
+    k = rng.choice(len(weights), 1000, p=weights / weights.sum())
+    v = centre + scale * (means[k] + np.einsum("nij,nj->ni", trils[k], rng.standard_normal(means[k].shape)))
+    # v is x for open parameters; undo the log or the probit for the others
+
+A later version may add a field to the header's tuples (history, elbo) only with a default; any other change raises
+`VERSION`.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from vsbq._typing import Float, ndarray
+from vsbq._version import __version__
+from vsbq.data import validation as door
+from vsbq.data.bounds import Bounds
+from vsbq.data.evaluations import Evaluations
+from vsbq.data.joining import read_tag
+from vsbq.data.transform import InferenceSpace
+from vsbq.errors import VsbqError
+from vsbq.io.files.container import Arrays, Broken, read, write
+from vsbq.io.files.posterior_header import EvaluationsHeader, Header, RefinedHeader, SurrogateHeader, shapes_of
+from vsbq.numerics.kernel import Hyperparameters
+from vsbq.numerics.mixture import Mixture
+from vsbq.numerics.sgpr import Factors
+from vsbq.posterior import Posterior
+from vsbq.steps.refine import Refined
+from vsbq.steps.region import TrustedRegion
+from vsbq.steps.surrogate.model import Surrogate
+
+__all__ = ["PosteriorFileError", "load", "save"]
+
+FORMAT = "vsbq posterior"
+VERSION = 1
+
+
+class PosteriorFileError(VsbqError, ValueError):
+    """The file holds no posterior that can be loaded, or the posterior can't be saved; the message says why."""
+
+
+def save(posterior: Posterior, path: str | os.PathLike[str], *, compact: bool = False, overwrite: bool = False) -> Path:
+    """Write a posterior to one npz file and return its path, with ".npz" added if it had no suffix.
+
+    `compact` leaves out the surrogate, the evaluations and the refined draws: what is loaded from it is the mixture,
+    with the refined evidence. The file appears under its name only when it is complete.
+    """
+    target = _with_suffix(Path(path))
+    if target.exists() and not overwrite:
+        raise FileExistsError(f"'{target}' exists. Pass overwrite=True to replace it, or save under another name.")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder '{target.parent}' to save '{target.name}' in. Create it first.")
+    try:
+        header, arrays = _take_apart(posterior, compact)
+        _put_together(header, arrays)
+    except Broken as error:
+        raise PosteriorFileError(f"This posterior can't be saved: {error}") from None
+    write(target, header, arrays)
+    return target
+
+
+def load(path: str | os.PathLike[str]) -> Posterior:
+    """Read a posterior that `save` wrote; nothing in the file is executed.
+
+    Raises `PosteriorFileError` for a file that is damaged, foreign, inconsistent or too new.
+    """
+    source = Path(path)
+    if not source.exists():
+        source = _with_suffix(source)
+    if source.exists() and not (source.is_file() or source.is_dir()):
+        raise PosteriorFileError(f"'{source}' is no file but a pipe or a device. Pass a posterior file.")
+    with source.open("rb") as stream:
+        try:
+            return _put_together(*read(stream, Header, shapes_of, format_name=FORMAT, version=VERSION))
+        except Broken as error:
+            raise PosteriorFileError(f"'{source}' can't be loaded: {error}") from None
+        except Exception as error:  # zip, deflate, npy and JSON each have their own ways to fail on arbitrary bytes
+            raise PosteriorFileError(
+                f"'{source}' can't be loaded: it is damaged or no posterior file ({type(error).__name__}: {error}). "
+                "Take another copy, or save the posterior again."
+            ) from error
+
+
+def _with_suffix(path: Path) -> Path:
+    return path if path.suffix else path.with_name(path.name + ".npz")
+
+
+# From a posterior to a header and arrays, and back
+
+
+def _take_apart(posterior: Posterior, compact: bool) -> tuple[Header, Arrays]:
+    space, mixture = posterior.space, posterior.mixture
+    _require(space.rotation is None, "its mixture lives in rotated coordinates")
+    arrays = {
+        "space_lower": space.bounds.lower,
+        "space_upper": space.bounds.upper,
+        "space_edge": space.edge,
+        "space_centre": space.centre,
+        "space_scale": space.scale,
+        "mixture_log_weights": mixture.log_weights,
+        "mixture_means": mixture.means,
+        "mixture_trils": _pack_lower(mixture.trils),
+    }
+    if space.near is not None:
+        arrays |= {"space_near_lower": space.near.lower, "space_near_upper": space.near.upper}
+    surrogate = evaluations = refined = None
+    if not compact and posterior.surrogate is not None:
+        if not isinstance(posterior.surrogate, Surrogate):
+            raise PosteriorFileError(
+                f"The surrogate of this posterior is of type {type(posterior.surrogate).__name__}, which the format "
+                "does not know. Save its mixture with compact=True."
+            )
+        surrogate, more = _take_apart_surrogate(posterior.surrogate, posterior)
+        arrays |= more
+    if not compact and posterior.refined is not None:
+        refined, more = _take_apart_refined(posterior.refined)
+        _require(posterior.refined.region.surrogate is posterior.surrogate, "it was refined on another surrogate")
+        arrays |= more
+    if not compact and posterior.evaluations is not None:
+        evaluations, more = _take_apart_evaluations(posterior.evaluations, posterior)
+        arrays |= more
+    header = Header(
+        format=FORMAT,
+        format_version=VERSION,
+        vsbq_version=__version__,
+        names=posterior.names,
+        components=len(mixture.means),
+        offset=posterior.offset,
+        elbo=posterior.elbo_estimate,
+        surrogate=surrogate,
+        evaluations=evaluations,
+        history=posterior.history,
+        evidence=posterior.evidence_estimate if posterior.refined is None else posterior.refined.evidence,
+        refined=refined,
+        tag=posterior.tag,
+        far_bounds=space.near is not None,
+    )
+    return header, {name: np.ascontiguousarray(array, dtype="<f8") for name, array in arrays.items()}
+
+
+def _put_together(header: Header, arrays: Arrays) -> Posterior:
+    names = header.names
+    _require(len(set(names)) == len(names) and all(names), "parameters have no name or share one")
+    _check_numbers(header, arrays)
+    a = arrays
+    bounds = Bounds(a["space_lower"], a["space_upper"])
+    near = Bounds(a["space_near_lower"], a["space_near_upper"]) if header.far_bounds else None
+    space = InferenceSpace(bounds, a["space_edge"], a["space_centre"], a["space_scale"], near=near)
+    trils = _unpack_lower(a["mixture_trils"], len(names))
+    _require((np.einsum("kii->ki", trils) > 0).all(), "a component of the mixture has no positive scale")
+    surrogate = _put_together_surrogate(header, arrays, space)
+    return Posterior(
+        names=names,
+        space=space,
+        mixture=Mixture(a["mixture_log_weights"], a["mixture_means"], trils),
+        elbo_estimate=header.elbo,
+        offset=header.offset,
+        evaluations=_put_together_evaluations(header, arrays, bounds),
+        surrogate=surrogate,
+        history=header.history,
+        refined=_put_together_refined(header, arrays, surrogate),
+        evidence_estimate=header.evidence if header.refined is None else None,
+        tag=header.tag,
+    )
+
+
+def _take_apart_surrogate(surrogate: Surrogate, posterior: Posterior) -> tuple[SurrogateHeader, Arrays]:
+    space, factors = surrogate.space, surrogate.factors
+    same = space.bounds == posterior.bounds and space.near == posterior.space.near
+    same = same and all(
+        np.array_equal(getattr(space, name), getattr(posterior.space, name)) for name in ("edge", "centre", "scale")
+    )
+    _require(same, "its surrogate lives in another space than its mixture")
+    arrays = {
+        "surrogate_hyperparameters": surrogate.hyp.pack(),
+        "surrogate_inducing": factors.inducing,
+        "surrogate_weights": factors.weights,
+        "surrogate_chol_kernel": _pack_lower(factors.chol_kernel),
+        "surrogate_chol_v": _pack_lower(factors.chol_v),
+    }
+    rotated = space.rotation is not None
+    if space.rotation is not None:
+        arrays["surrogate_rotation"] = space.rotation
+    if surrogate.without is not None:
+        arrays["surrogate_without"] = surrogate.without
+    blocks = None if surrogate.without is None else len(surrogate.without)
+    scalars = (surrogate.offset, factors.jitter, surrogate.overconfidence, blocks, surrogate.tested)
+    return SurrogateHeader(len(factors.inducing), rotated, *scalars), arrays
+
+
+def _put_together_surrogate(header: Header, arrays: Arrays, space: InferenceSpace) -> Surrogate | None:
+    if header.surrogate is None:
+        return None
+    inducing, rotated, offset, jitter, doubt, _, tested = header.surrogate
+    if rotated:
+        space = replace(space, rotation=arrays["surrogate_rotation"])
+        _require(np.linalg.matrix_rank(arrays["surrogate_rotation"]) == len(header.names), "a rotation is singular")
+    factors = Factors(
+        inducing=arrays["surrogate_inducing"],
+        chol_kernel=np.asfortranarray(_unpack_lower(arrays["surrogate_chol_kernel"], inducing)),
+        chol_v=np.asfortranarray(_unpack_lower(arrays["surrogate_chol_v"], inducing)),
+        weights=arrays["surrogate_weights"],
+        jitter=jitter,
+    )
+    positive = (np.diagonal(factors.chol_kernel) > 0).all() and (np.diagonal(factors.chol_v) > 0).all()
+    _require(positive, "a Cholesky factor of the surrogate has no positive diagonal")
+    _require(doubt >= 1, "the overconfidence of the surrogate is below 1")
+    hyp, without = Hyperparameters.unpack(arrays["surrogate_hyperparameters"]), arrays.get("surrogate_without")
+    return Surrogate(space, hyp, factors, offset, doubt, without, tested)
+
+
+def _take_apart_refined(refined: Refined) -> tuple[RefinedHeader, Arrays]:
+    region = refined.region
+    arrays = {
+        "refined_points": refined.points,
+        "refined_weights": refined.weights,
+        "refined_mixture_weights": refined.mixture_weights,
+        "region_lower": region.lower,
+        "region_upper": region.upper,
+    }
+    return RefinedHeader(len(refined.points), region.most_variance, region.most_mean, region.most_rise), arrays
+
+
+def _put_together_refined(header: Header, arrays: Arrays, surrogate: Surrogate | None) -> Refined | None:
+    if header.refined is None:
+        return None
+    if surrogate is None or header.evidence is None:
+        raise Broken("it has refined draws without their surrogate or their evidence. Take another copy, or fit again.")
+    region = TrustedRegion(
+        surrogate,
+        arrays["region_lower"],
+        arrays["region_upper"],
+        *header.refined[1:],
+    )
+    weights, to_mixture = arrays["refined_weights"], arrays["refined_mixture_weights"]
+    for each in (weights, to_mixture):
+        _require((each >= 0).all() and abs(each.sum() - 1) < 1e-6, "the weights of the refined draws don't sum to one")
+    return Refined(arrays["refined_points"], weights, to_mixture, header.evidence, region)
+
+
+def _take_apart_evaluations(evaluations: Evaluations, posterior: Posterior) -> tuple[EvaluationsHeader, Arrays]:
+    same = evaluations.names == posterior.names and evaluations.bounds == posterior.bounds
+    _require(same, "its evaluations have other names or bounds than its parameters")
+    arrays = {"evaluations_points": evaluations.points, "evaluations_log_density": evaluations.log_density}
+    sd, plausible = evaluations.log_density_sd, evaluations.plausible_bounds
+    if sd is not None:
+        arrays["evaluations_sd"] = sd
+    if evaluations.log_prior is not None:
+        arrays["evaluations_log_prior"] = evaluations.log_prior
+    if plausible is not None:
+        arrays |= {"evaluations_plausible_lower": plausible.lower, "evaluations_plausible_upper": plausible.upper}
+    given = {"noisy": sd is not None, "plausible": plausible is not None, "prior": evaluations.log_prior is not None}
+    return EvaluationsHeader(rows=len(evaluations), notes=evaluations.notes, **given), arrays
+
+
+def _put_together_evaluations(header: Header, arrays: Arrays, bounds: Bounds) -> Evaluations | None:
+    if header.evaluations is None:
+        return None
+    points, values = arrays["evaluations_points"], arrays["evaluations_log_density"]
+    _require(not bounds.outside(points).any(), "an evaluation lies outside the bounds")
+    plausible = None
+    if header.evaluations.plausible:
+        plausible = Bounds(arrays["evaluations_plausible_lower"], arrays["evaluations_plausible_upper"])
+    sd, prior = arrays.get("evaluations_sd"), arrays.get("evaluations_log_prior")
+    rows = door.Rows(points, values, sd, np.arange(len(points)), header.evaluations.notes, prior)
+    evaluations = object.__new__(Evaluations)  # they were validated when they were made
+    evaluations._assign(rows, bounds, plausible, header.names, read_tag(header.tag))
+    return evaluations
+
+
+def _pack_lower(factors: Float[ndarray, "*k d d"]) -> Float[ndarray, "*k t"]:
+    """The rows of the lower triangles, one after the other."""
+    return factors[..., np.tri(factors.shape[-1], dtype=bool)]
+
+
+def _unpack_lower(packed: Float[ndarray, "*k t"], size: int) -> Float[ndarray, "*k d d"]:
+    factors = np.zeros((*packed.shape[:-1], size, size))
+    factors[..., np.tri(size, dtype=bool)] = packed
+    return factors
+
+
+# What must be true of the numbers
+
+
+def _require(fine: bool | np.bool_, trouble: str) -> None:
+    if not fine:
+        raise Broken(f"{trouble}. The numbers make no posterior; take another copy, or fit again.")
+
+
+def _check_numbers(header: Header, arrays: Arrays) -> None:
+    may_be_infinite = {"space_lower", "space_upper", "space_near_lower", "space_near_upper", "mixture_log_weights"}
+    may_be_infinite |= {"evaluations_log_density", "evaluations_log_prior"}
+    for name, array in arrays.items():
+        fine = ~np.isnan(array) if name in may_be_infinite else np.isfinite(array)
+        _require(fine.all(), f"'{name}' holds NaN or infinity")
+    parts = (header.elbo, header.surrogate, header.evidence, header.refined)
+    scalars = [header.offset, *(x for part in parts if part is not None for x in part if x is not None)]
+    _require(np.isfinite(scalars).all(), "the ELBO, the evidence, an offset or the jitter is not finite")
+    _require(header.elbo.sd >= 0, "the sd of the ELBO is negative")
+    _require(header.evidence is None or min(header.evidence[1:]) >= 0, "an error of the evidence is negative")
+    _require((arrays["space_lower"] < arrays["space_upper"]).all(), "a lower bound is not below its upper bound")
+    if header.far_bounds:
+        ordered = arrays["space_near_lower"] < arrays["space_near_upper"]
+        _require(ordered.all(), "a lower bound of 'space_near' is not below its upper bound")
+    _require((arrays["space_edge"] >= 0).all(), "'space_edge' is negative")
+    _require((arrays["space_scale"] > 0).all(), "'space_scale' is not positive")
+    total = np.exp(np.minimum(arrays["mixture_log_weights"], 1.0)).sum()
+    _require(abs(total - 1) < 1e-6, "the weights of the mixture don't sum to one")
+    if header.evaluations is not None:
+        _require((arrays["evaluations_log_density"] < np.inf).all(), "a log density is +inf")
+        prior = arrays.get("evaluations_log_prior", np.zeros(1))
+        _require((prior < np.inf).all(), "a log prior is +inf")
+        _require((np.isneginf(arrays["evaluations_log_density"]) | ~np.isneginf(prior)).all(), "a prior is zero alone")
+        _require((arrays.get("evaluations_sd", np.zeros(1)) >= 0).all(), "a noise sd is negative")

@@ -1,0 +1,7 @@
+"""What the user gets: the posterior, its marginals and its summary."""
+
+from vsbq.posterior.marginal import Marginal
+from vsbq.posterior.posterior import Posterior, RandomState
+from vsbq.posterior.summary import Summary
+
+__all__ = ["Marginal", "Posterior", "RandomState", "Summary"]

@@ -1,0 +1,223 @@
+"""Step 4: evidence and draws of the surrogate itself, with the mixture as proposal.
+
+The mixture is what costs accuracy where the surrogate is good. Where the surrogate can be trusted, the refined density
+is what the surrogate expects, normalised; elsewhere it stays the mixture's, so that the tails beyond the outermost
+evaluations keep the little mass that the mixture gives them and nothing can leak there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import logsumexp
+
+from vsbq._typing import Float, ndarray
+from vsbq.history import Evidence, RefinedFit
+from vsbq.numerics.mixture import Mixture, log_pdf, sample
+from vsbq.numerics.resampling import systematic_rows
+from vsbq.numerics.smc import Particles, Target, sequential
+from vsbq.numerics.weights import HOPELESS, weigh
+from vsbq.progress import Progress, logger
+from vsbq.steps.model import LogDensityModel
+from vsbq.steps.region import TrustedRegion
+
+#: By how much the surrogate's own uncertainty may be too small where no block of evaluations could be held out.
+UNTESTED = 5.0
+
+#: Draws for the mass beyond the evaluations, from components that are wider by these factors.
+BEYOND_DRAWS = 8000
+BEYOND_FACTORS = (1.5, 2.5)
+
+#: A posterior most of whose mass is where the density may be zero is off by this much, in shares, at least.
+MOST_AT_ZEROS = 1.0 - 1e-6
+
+#: Nats by which the mean may rise where a block of evaluations is left out: the gap would not be trusted beyond that.
+MOST_CHANGE = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refinement:
+    """Importance weights from the mixture to the surrogate; sequential Monte Carlo where they are not good enough."""
+
+    draws: int = 40_000
+    wide_share: float = 0.1  # of the draws come from components that are wider by `wide_factor`
+    wide_factor: float = 1.5
+    min_share: float = 0.05  # of the draws that have to be effective for importance weights
+    particles: int = 8000
+    moves: int = 20  # Metropolis steps at every temperature
+    uncertainty_draws: int = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Refined:
+    """Weighted draws of the refined density, in the coordinates of the mixture.
+
+    `weights` and `mixture_weights` sum to one: the same draws represent the refined density with the first, the mixture
+    with the second. What is known of the mixture exactly then needs only their difference.
+    """
+
+    points: Float[ndarray, "n d"]
+    weights: Float[ndarray, " n"]
+    mixture_weights: Float[ndarray, " n"]
+    evidence: Evidence
+    region: TrustedRegion
+
+    @property
+    def both_weights(self) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
+        """Weights towards the refined density and towards the mixture."""
+        return self.weights, self.mixture_weights
+
+    def unrotated(self, rotation: Float[ndarray, "d d"] | None) -> Refined:
+        """The same draws in the coordinates before a rotation."""
+        return self if rotation is None else replace(self, points=np.linalg.solve(rotation, self.points.T).T)
+
+    def shift(self, values: Float[ndarray, "n f"]) -> Float[ndarray, " f"]:
+        """Expectations of functions of the draws, minus those under the mixture."""
+        return np.asarray((self.weights - self.mixture_weights) @ values)
+
+    def draw(self, n: int, rng: np.random.Generator) -> Float[ndarray, "n d"]:
+        """n draws of equal weight in random order; a draw comes twice only if it weighs more than 1/n."""
+        order = rng.permutation(len(self.weights))
+        return self.points[rng.permutation(order[systematic_rows(self.weights[order], n, rng)])]
+
+
+def refine(
+    mixture: Mixture, region: TrustedRegion, settings: Refinement, rng: np.random.Generator, progress: Progress
+) -> tuple[Refined | None, RefinedFit]:
+    """Weighted draws and the evidence of the refined density, in the surrogate's coordinates; None where no draw of
+    the mixture is trusted."""
+    proposal = _widened(mixture, settings)
+    u = sample(proposal, settings.draws, rng)
+    log_proposal = log_pdf(proposal, u)
+    log_target = region.log_density(u)
+    inside = np.isfinite(log_target)
+    to_mixture = np.exp(log_pdf(mixture, u) - log_proposal)
+    to_mixture /= to_mixture.sum()
+    outside = float(to_mixture[~inside].sum())
+    weights = np.where(inside, 0.0, to_mixture)
+    if inside.sum() < 2:
+        logger.info("refinement: no draw of the mixture is where the surrogate can be trusted")
+        return None, RefinedFit("none", HOPELESS, 0.0, outside, 0)
+    found = weigh(log_target[inside] - log_proposal[inside])
+    share = found.effective / len(found.weights)
+    if found.good_enough(len(found.weights), settings.min_share * len(found.weights)):
+        weights[inside] = (1 - outside) * found.weights
+        fit = RefinedFit("importance", found.shape, share, outside, 0)
+        value, error = found.log_mean, float(np.sqrt((1.0 / share - 1.0) / len(found.weights)))
+    else:
+        progress.say("refinement: sequential Monte Carlo")
+        start = Particles(u[inside], log_proposal[inside], log_target[inside])
+        start = start.take(rng.permutation(len(start.points))[: settings.particles])
+        end = sequential(start, proposal, _target(region), settings.moves, rng)
+        value, error = end.log_ratio, end.error
+        u = np.concatenate([u, end.particles.points])
+        weights = np.append(weights, np.full(len(end.particles.points), (1 - outside) / len(end.particles.points)))
+        to_mixture = np.append(to_mixture, np.zeros(len(end.particles.points)))
+        fit = RefinedFit("sequential", found.shape, share, outside, end.steps)
+    value += float(np.log(np.mean(inside)))
+    logger.info("refined by %s: shape %.2f, effective share %.3f, outside %.4f", *fit[:4])
+    # The surrogate's evidence inside, divided by the mixture's share there, is that of the whole.
+    beyond = -float(np.log1p(-outside))
+    sd = surrogate_sd(region.surrogate, u, weights, settings, rng)
+    evidence = Evidence(
+        value + beyond,
+        surrogate_sd=sd,
+        outside=beyond,
+        monte_carlo_error=error,
+        held_out_sd=_held_out_sd(region, u, weights, settings, rng),
+        untested=UNTESTED * sd * float(np.sqrt(1.0 - region.surrogate.tested)),
+        beyond=_mass_beyond(mixture, region, rng.spawn(1)[0]),
+        zeros=_mass_at_zeros(region, u, weights),
+    )
+    return Refined(u, weights, to_mixture, evidence, region), fit
+
+
+def _widened(mixture: Mixture, settings: Refinement) -> Mixture:
+    """A mixture with a share of wider components: with them no tail of the surrogate outweighs all draws."""
+    return _scaled(mixture, {1.0: 1 - settings.wide_share, settings.wide_factor: settings.wide_share})
+
+
+def _scaled(mixture: Mixture, shares: dict[float, float]) -> Mixture:
+    """The components of a mixture several times, wider by factors, each time with a share of the weight."""
+    return Mixture(
+        np.concatenate([mixture.log_weights + np.log(share) for share in shares.values()]),
+        np.concatenate([mixture.means for _ in shares]),
+        np.concatenate([factor * mixture.trils for factor in shares]),
+    )
+
+
+def surrogate_sd(
+    surrogate: LogDensityModel,
+    points: Float[ndarray, "n d"],
+    weights: Float[ndarray, " n"],
+    settings: Refinement,
+    rng: np.random.Generator,
+) -> float:
+    """Standard deviation of the log evidence under the surrogate: ∫∫ p(u) p(u') cov(f(u), f(u')), to first order."""
+    rows = rng.choice(len(points), (2, settings.uncertainty_draws), p=weights / weights.sum())
+    return float(np.sqrt(max(surrogate.covariance(points[rows[0]], points[rows[1]]).mean(), 0.0)))
+
+
+def _held_out_sd(
+    region: TrustedRegion,
+    points: Float[ndarray, "n d"],
+    weights: Float[ndarray, " n"],
+    settings: Refinement,
+    rng: np.random.Generator,
+) -> float:
+    """Standard error of the log evidence by leaving out one block of evaluations after the other.
+
+    The sparse GP's own uncertainty assumes that its kernel is right. How much the evidence owes to single regions of
+    the evaluations is seen without that assumption.
+    """
+    rows = rng.choice(len(points), settings.uncertainty_draws, p=weights / weights.sum())
+    u = points[rows]
+    changes = np.minimum(region.surrogate.changes(u), MOST_CHANGE)
+    if len(changes) < 2:
+        return 0.0
+    without = logsumexp(changes, axis=1) - np.log(len(rows))
+    return float(np.sqrt((len(without) - 1) * np.var(without)))
+
+
+def _mass_beyond(mixture: Mixture, region: TrustedRegion, rng: np.random.Generator) -> float:
+    """log(1 + b) with b the mass that the surrogate sees beyond the box of the evaluations, relative to that within.
+
+    The posterior ends at the box, but the surrogate does not: what it continues to see there may be there or not.
+    """
+    wide = _scaled(mixture, {factor: 1.0 / len(BEYOND_FACTORS) for factor in BEYOND_FACTORS})
+    u = sample(wide, BEYOND_DRAWS, rng)
+    mean, within = region.surrogate.mean(u), region.in_box(u)
+    u, mean, within = (part[mean <= region.most_mean] for part in (u, mean, within))
+    if not within.any() or within.all():
+        return 0.0
+    log_weights = mean - log_pdf(wide, u)
+    weights = np.exp(log_weights - log_weights[within].max())
+    # Variances are dear, and only the weightiest draws beyond matter.
+    heavy = np.flatnonzero(~within & (weights > 1e-4))
+    heavy = heavy[np.argsort(-weights[heavy], kind="stable")[:1000]]
+    heavy = heavy[region.surrogate.variance(u[heavy]) <= region.most_variance]
+    return float(np.log1p(weights[heavy].sum() / weights[within].sum()))
+
+
+def _mass_at_zeros(region: TrustedRegion, points: Float[ndarray, "n d"], weights: Float[ndarray, " n"]) -> float:
+    """−log(1 − b) with b the share of draws that are nearer to an evaluation of zero density than to any other.
+
+    A smooth surrogate cannot end at an edge: it leaks beyond, or falls before it.
+    """
+    share = float(weights[region.nearer_to_zeros(points)].sum() / weights.sum())
+    return -float(np.log1p(-min(share, MOST_AT_ZEROS)))
+
+
+def _target(region: TrustedRegion) -> Target:
+    """The refined density inside the trusted region, for sequential Monte Carlo."""
+
+    def log_density(points: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+        found = region.log_density(points)
+        return np.where(np.isnan(found), -np.inf, found)
+
+    def upper_bound(points: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+        most = region.claimed_mean(points) + region.most_rise
+        return np.where(np.isnan(most), -np.inf, most)
+
+    return Target(log_density, upper_bound)

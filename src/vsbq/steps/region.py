@@ -1,0 +1,109 @@
+"""Where the surrogate is believed: nothing may leak to where nothing was evaluated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from vsbq._typing import Bool, Float, ndarray
+from vsbq.numerics.em import truncated_weights
+from vsbq.numerics.mixture import Mixture, log_pdf, sample
+from vsbq.steps.model import LogDensityModel
+from vsbq.steps.trim import TrainingSet
+
+#: Share of its mass that a higher ELBO may move to where the surrogate cannot be trusted.
+MOST_LEAK = 0.01
+
+#: Nats by which the expected density may exceed that of the surrogate's mean: doubt alone must not make mass.
+MOST_RISE = 1.0
+
+#: A surrogate whose error bars have to be multiplied by more than this cannot say where they are wide: no rise then.
+MOST_DOUBT = 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class TrustedRegion:
+    """In the training points' box, where the surrogate is not merely guessing, and where it does not claim more than
+    any evaluation has shown."""
+
+    surrogate: LogDensityModel
+    lower: Float[ndarray, " d"]
+    upper: Float[ndarray, " d"]
+    most_variance: float
+    most_mean: float
+    most_rise: float = MOST_RISE
+    zeros: Float[ndarray, "z d"] | None = None  # where the density is known to be zero
+    seen: Float[ndarray, "n d"] | None = None  # where it is known not to be
+
+    @classmethod
+    def around(cls, surrogate: LogDensityModel, training: TrainingSet) -> TrustedRegion:
+        """Up to a standard deviation of one nat plus thrice the usual one near the top, and as far above the top."""
+        near = np.argsort(-training.level, kind="stable")[: max(100, len(training) // 20)]
+        usual = np.sqrt(np.quantile(surrogate.variance(training.points[near[:: max(1, len(near) // 500)]]), 0.9))
+        slack = float(1.0 + 3.0 * usual)
+        lower, upper = training.points.min(axis=0), training.points.max(axis=0)
+        rise = MOST_RISE if surrogate.overconfidence <= MOST_DOUBT else 0.0
+        top = float(training.level.max()) + slack
+        return cls(surrogate, lower, upper, slack**2, top, rise, training.zeros, training.seen)
+
+    def log_density(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+        """Log of the density that the surrogate expects, E exp f = exp(mean + variance / 2), relative to its offset;
+        NaN outside the region.
+
+        The mean alone would be the density of one surrogate, the likeliest. All that agree with the evaluations have
+        their say here: where they differ, the posterior is wider.
+        """
+        log_density = self.claimed_mean(u)
+        rows = np.flatnonzero(np.isfinite(log_density))
+        variance = self.surrogate.variance(u[rows])
+        log_density[rows] += np.minimum(0.5 * variance, self.most_rise)
+        log_density[rows[variance > self.most_variance]] = np.nan
+        return log_density
+
+    def claimed_mean(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+        """The surrogate's mean, NaN outside the region, without asking for its variance, which is dear."""
+        mean = np.full(len(u), np.nan)
+        rows = np.flatnonzero(self.in_box(u))
+        mean[rows] = self.surrogate.mean(u[rows])
+        mean[mean > self.most_mean] = np.nan
+        return mean
+
+    def grows_outside(self, before: Mixture, after: Mixture, rng: np.random.Generator) -> bool:
+        """Whether a mixture has moved a share of its mass outside."""
+        return self.share_outside(after, rng) > self.share_outside(before, rng) + MOST_LEAK
+
+    def share_outside(self, mixture: Mixture, rng: np.random.Generator) -> float:
+        """Share of a mixture's mass outside, from 4000 draws."""
+        return float(np.mean(np.isnan(self.log_density(sample(mixture, 4000, rng)))))
+
+    def weighted_draws(
+        self, mixture: Mixture, draws: int, rng: np.random.Generator
+    ) -> tuple[Float[ndarray, "n d"], Float[ndarray, " n"]]:
+        """Draws of a mixture inside, with their importance weights towards the surrogate."""
+        u = sample(mixture, draws, rng)
+        u = u[self.in_box(u)]
+        mean = self.surrogate.mean(u)
+        u, mean = u[mean <= self.most_mean], mean[mean <= self.most_mean]
+        if len(u) < 2:
+            return u, np.full(len(u), 1.0)
+        weights = truncated_weights(mean - log_pdf(mixture, u))
+        # Variances are dear: look at a thousand of the weightiest draws before asking for all of them.
+        if np.mean(self.surrogate.variance(u[rng.choice(len(u), 1000, p=weights)]) > self.most_variance) < 0.01:
+            return u, weights
+        known = self.surrogate.variance(u) <= self.most_variance
+        return u[known], weights[known] / (weights[known].sum() if known.any() else 1.0)
+
+    def nearer_to_zeros(self, u: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
+        """Which points are nearer to an evaluation of zero density than to any other one."""
+        if self.zeros is None or self.seen is None or not len(self.zeros):
+            return np.zeros(len(u), dtype=bool)
+        spread = self.seen.std(axis=0)
+        unit = np.where(spread > 0, spread, 1.0)
+        zero, other = (cKDTree(points / unit).query(u / unit)[0] for points in (self.zeros, self.seen))
+        return np.asarray(zero < other)
+
+    def in_box(self, u: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
+        """Which points are within the box of the evaluations."""
+        return np.asarray(((u >= self.lower) & (u <= self.upper)).all(axis=1))

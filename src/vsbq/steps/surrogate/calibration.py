@@ -1,0 +1,156 @@
+"""How far the surrogate's own error bars can be believed where no evaluation is near."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from scipy.cluster.vq import vq
+
+from vsbq._typing import Float, Int, ndarray
+from vsbq.numerics import sgpr
+from vsbq.numerics.kernel import Hyperparameters
+from vsbq.numerics.linalg import NotPositiveDefinite
+from vsbq.numerics.shaping import contour_depth
+from vsbq.numerics.subset import cluster_centres, spread_rows, stratified_rows
+from vsbq.steps.surrogate.shaped_data import Regression
+
+__all__ = ["Block", "Calibration", "calibrate", "cut_blocks", "held_out_score"]
+
+BLOCKS = 10
+LEAST_BLOCKS = 3
+LEAST_TESTED = 5  # evaluations a block; with fewer there are fewer blocks, and the evidence says so
+DEPTH = 6.0  # blocks are cut from the evaluations within this contour of the best
+MOST_ROWS = 6000
+MOST_TESTED = 1000
+TINY = 1e-12
+
+
+class Block(NamedTuple):
+    """Rows that are held out together, and those of them that are predicted."""
+
+    held: Int[ndarray, " h"]
+    tested: Int[ndarray, " t"]
+
+
+class Calibration(NamedTuple):
+    """What holding out blocks of evaluations has shown."""
+
+    overconfidence: float  # the factor by which errors exceed the predicted sd; at least 1
+    without: Float[ndarray, "b m"] | None  # what each block's absence adds to the weights of the sparse GP's mean
+    passes: int  # residual passes of the mean: as many as are allowed, or none if blocks are then predicted worse
+    tested: float  # held-out evaluations that were predicted, as a share of those that it takes, at most 1
+
+
+def calibrate(
+    hyp: Hyperparameters,
+    inducing: Float[ndarray, "m d"],
+    regression: Regression,
+    level: Float[ndarray, " n"],
+    rng: np.random.Generator,
+    passes: int = 0,
+) -> Calibration:
+    """Hold out whole blocks of evaluations, one after the other: how large are the errors, how does the mean change,
+    and do residual passes help?
+
+    An optimiser leaves most of its evaluations at the mode. Hyperparameters that explain those best may promise far
+    too much for the gaps between its paths; a block of neighbours that the surrogate has not seen is such a gap.
+    """
+    rows = stratified_rows(regression[0], level, MOST_ROWS, rng)
+    points, values, noise = (column[rows] for column in regression)
+    blocks = cut_blocks(points, level[rows], rng)
+    judged = list(_judge(hyp, inducing, (points, values, noise), blocks, passes))
+    if not judged:
+        return Calibration(1.0, None, passes, 0.0)
+    # Where there are too few inducing points for what the evaluations show, what is left of these is not for them to
+    # explain, and passes only make the surrogate rougher.
+    worse = np.array([np.log((after.error + TINY) / (before.error + TINY)) for before, after in judged])
+    chosen = 0 if worse.mean() > 2 * worse.std() / np.sqrt(len(worse)) else 1
+    found = [block[chosen] for block in judged]
+    error, change = (float(np.mean(column)) for column in zip(*(block[:2] for block in found), strict=True))
+    without = np.array([block.without for block in found])
+    tested = min(1.0, sum(len(block.tested) for block in blocks) / (BLOCKS * LEAST_TESTED))
+    return Calibration(max(1.0, error, change) ** 0.5, without, chosen * passes, tested)
+
+
+class _Judged(NamedTuple):
+    """A block that was held out: mean square error, what it does to the mean, both relative to what was predicted, and
+    what its absence adds to the weights of the mean."""
+
+    error: float
+    change: float
+    without: Float[ndarray, " m"]
+
+
+def _judge(
+    hyp: Hyperparameters, inducing: Float[ndarray, "m d"], regression: Regression, blocks: list[Block], passes: int
+) -> Iterator[tuple[_Judged, _Judged]]:
+    """Each block, without residual passes and with them."""
+    points, values, noise = regression
+    try:
+        plain, _ = sgpr.fit_factors(hyp, inducing, points, values, noise)
+    except NotPositiveDefinite:
+        return
+    every = plain, sgpr.with_residual_passes(hyp, plain, points, values, noise, passes)
+    for block, rest, factors in _held_out(hyp, inducing, regression, blocks):
+        tested = points[block.tested]
+        variance = sgpr.predict_variance(hyp, factors, tested)
+        # What a block does to the mean has, if the kernel is right, the variance by which the block reduces the
+        # uncertainty. Noise hides less here than in the residuals.
+        reduction = max(float(np.mean(variance - sgpr.predict_variance(hyp, plain, tested))), TINY)
+        passed = sgpr.with_residual_passes(hyp, factors, points[rest], values[rest], noise[rest], passes)
+        judged = []
+        for part, whole in zip((factors, passed), every, strict=True):
+            mean = sgpr.predict_mean(hyp, part, tested)
+            error = np.mean((values[block.tested] - mean) ** 2 / (variance + noise[block.tested]))
+            change = np.mean((mean - sgpr.predict_mean(hyp, whole, tested)) ** 2) / reduction
+            judged.append(_Judged(float(error), float(change), part.weights - whole.weights))
+        yield judged[0], judged[1]
+
+
+def held_out_score(
+    hyp: Hyperparameters,
+    inducing: Float[ndarray, "m d"],
+    regression: Regression,
+    blocks: list[Block],
+    noise: Float[ndarray, " n"],
+) -> float:
+    """Mean log predictive density of evaluations in blocks that were held out; −inf where nothing can be said.
+
+    `noise` are the variances with which they are judged, the same for all surrogates that are to be compared.
+    """
+    points, values, _ = regression
+    scores = []
+    for block, _, factors in _held_out(hyp, inducing, regression, blocks):
+        tested = points[block.tested]
+        residual = values[block.tested] - sgpr.predict_mean(hyp, factors, tested)
+        total = sgpr.predict_variance(hyp, factors, tested) + noise[block.tested]
+        scores.append(-0.5 * (np.log(total) + residual**2 / total))
+    return float(np.mean(np.concatenate(scores))) if scores else -np.inf
+
+
+def _held_out(
+    hyp: Hyperparameters, inducing: Float[ndarray, "m d"], regression: Regression, blocks: list[Block]
+) -> Iterator[tuple[Block, Int[ndarray, " r"], sgpr.Factors]]:
+    """Each block with the rows outside it and the sparse GP of these."""
+    for block in blocks:
+        rest = np.setdiff1d(np.arange(len(regression[0])), block.held, assume_unique=True)
+        try:
+            factors, _ = sgpr.fit_factors(hyp, inducing, *(column[rest] for column in regression))
+        except NotPositiveDefinite:
+            continue
+        yield block, rest, factors
+
+
+def cut_blocks(points: Float[ndarray, "n d"], level: Float[ndarray, " n"], rng: np.random.Generator) -> list[Block]:
+    """Clusters of the better evaluations, each with a thinned set to test on; none where there are too few."""
+    near = np.flatnonzero(level >= level.max() - contour_depth(DEPTH, points.shape[1]))
+    thin = near[spread_rows(points[near], MOST_TESTED, rng)]
+    count = min(BLOCKS, len(thin) // LEAST_TESTED)
+    if count < LEAST_BLOCKS:
+        return []
+    centres, label = cluster_centres(points[thin], count, rng)
+    width = np.where(np.ptp(points[thin], axis=0) > 0, np.ptp(points[thin], axis=0), 1.0)
+    belongs = vq(points[near] / width, centres / width)[0]
+    return [Block(near[belongs == block], thin[label == block]) for block in range(len(centres))]

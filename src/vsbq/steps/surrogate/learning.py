@@ -1,0 +1,172 @@
+"""How the hyperparameters of the surrogate are learnt: priors, an exact GP on a few points, sparse GPs on more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from vsbq._typing import Float, Int, ndarray
+from vsbq.numerics import sgpr
+from vsbq.numerics.inducing import greedy_inducing
+from vsbq.numerics.kernel import Hyperparameters
+from vsbq.numerics.optimise import GaussianPrior, Maximum, Objective, maximise_with_prior
+from vsbq.numerics.shaping import contour_depth
+from vsbq.numerics.subset import spread_rows, stratified_rows
+from vsbq.progress import Progress, logger
+from vsbq.steps.surrogate.shaped_data import Learnt, ShapedData, SparseGP
+
+#: Points within this contour of the best suggest the prior of the hyperparameters.
+PRIOR_DEPTH = 6.0
+
+#: A round of learning ends after so many steps, or when a step gains less than this many nats.
+LEARNING_STEPS = 60
+LEARNING_TOLERANCE = 0.1
+
+
+def better_rows(
+    points: Float[ndarray, "n d"], values: Float[ndarray, " n"], depth: float, rng: np.random.Generator
+) -> Int[ndarray, " k"]:
+    """Rows within a contour of the best, at least 10 D of them, thinned to a spread-out set."""
+    d = points.shape[1]
+    near = np.flatnonzero(values >= values.max() - contour_depth(depth, d))
+    if len(near) < 10 * d:
+        near = np.argsort(-values, kind="stable")[: 10 * d]
+    return near[spread_rows(points[near], 100 + 20 * d, rng)]
+
+
+class WeakPrior(NamedTuple):
+    """Weakly informative priors and limits of everything that is learnt; also where learning starts."""
+
+    packed: GaussianPrior
+
+    @property
+    def start(self) -> Learnt:
+        """The centre of the prior, within its limits."""
+        return Learnt.unpack(np.clip(self.packed.mean, self.packed.lower, self.packed.upper))
+
+    def maximise(
+        self, gradient: Callable[..., sgpr.Gradient], data: ShapedData, start: Learnt, steps: int, tolerance: float
+    ) -> Maximum:
+        """The maximum of a bound times the prior; its argument is packed."""
+        return maximise_with_prior(
+            _objective(gradient, data), start.pack(), self.packed, steps=steps, tolerance=tolerance
+        )
+
+
+def weak_prior(
+    data: ShapedData, level: Float[ndarray, " n"], settings: SparseGP, rng: np.random.Generator
+) -> WeakPrior:
+    """The prior that a thinned set of the better points suggests.
+
+    Thinned, because an optimiser piles up its evaluations at the mode: their plain spread says where it stopped, not
+    how wide the posterior is.
+    """
+    d = data.points.shape[1]
+    top = float(data.values.max())
+    near = better_rows(data.points, level, PRIOR_DEPTH, rng)
+    low, high = data.points.min(axis=0), data.points.max(axis=0)
+    # Where all points share a coordinate, at a bound for example, they say nothing of its scale: that is of order one.
+    reach = np.where(high > low, high - low, 1.0)
+    spread = np.maximum(data.points[near].std(axis=0), 1e-3 * reach)
+    centre = _quadratic_start(data.take(near), spread)
+    rise = float(np.exp(centre.log_output))
+    depth = float(np.ptp(data.values))
+    one = np.ones(d)
+    # Where the quadratic mean explains everything the kernel could vanish, and with it all uncertainty. What noise
+    # hides must stay possible, but not more than the values show.
+    least_output = max(1e-3, min(0.25 * float(np.sqrt(np.median(data.observed))), depth + 1))
+    sd = Hyperparameters(1.5 * one, 2.0, 3 * rise + 1.0, 2 * spread, 1.5 * one)
+    lower = Hyperparameters(
+        np.log(1e-3 * spread), float(np.log(least_output)), top - depth, low - reach, np.log(1e-2 * spread)
+    )
+    upper = Hyperparameters(
+        np.log(30 * reach), float(np.log(1e3 * (depth + 1))), top + 10 * depth + 10, high + reach, np.log(1e3 * reach)
+    )
+    weakest, strongest = (float(np.log(limit)) for limit in settings.shaping.strengths)
+    parts = (Learnt(centre, 0.0), Learnt(sd, 1.0), Learnt(lower, weakest), Learnt(upper, strongest))
+    return WeakPrior(GaussianPrior(*(part.pack() for part in parts)))
+
+
+def _quadratic_start(data: ShapedData, spread: Float[ndarray, " d"]) -> Hyperparameters:
+    """Least squares of the values on (1, x, x²) for the mean; what it leaves is the kernel's output scale."""
+    d = len(spread)
+    centre = data.points.mean(axis=0)
+    x = (data.points - centre) / spread
+    design = np.column_stack([np.ones(len(x)), x, x * x])
+    weight = 1.0 / np.sqrt(data.noise(0.0) + (0.1 * (data.values.max() - data.values) + 0.1) ** 2)
+    solution = np.linalg.lstsq(design * weight[:, None], data.values * weight, rcond=None)[0]
+    slope, curve = solution[1 : d + 1], np.minimum(solution[d + 1 :], -0.05)
+    shift = np.clip(-slope / (2 * curve), -2.0, 2.0)
+    widths = 1.0 / np.sqrt(-2 * curve)
+    quadratic = 0.5 * (((x - shift) / widths) ** 2).sum(axis=1)
+    mean_top = float(np.average(data.values + quadratic, weights=weight**2))
+    rise = max(float(np.std(data.values + quadratic)), 0.1)
+    return Hyperparameters(np.log(spread), np.log(rise), mean_top, centre + spread * shift, np.log(widths * spread))
+
+
+def bound_at(inducing: Float[ndarray, "m d"], workspace: sgpr.Workspace) -> Callable[..., sgpr.Gradient]:
+    """The GP-ELBO with given inducing points."""
+    return lambda theta, x, y, noise: sgpr.bound_and_gradient(theta, inducing, x, y, noise, workspace)
+
+
+def _objective(gradient: Callable[..., sgpr.Gradient], data: ShapedData) -> Objective:
+    """A bound as a function of everything that is learnt, packed."""
+
+    def objective(theta: Float[ndarray, " p"]) -> tuple[float, Float[ndarray, " p"]]:
+        learnt = Learnt.unpack(theta)
+        regression = data.regression(learnt.log_strength)
+        found = gradient(learnt.hyp.pack(), *regression)
+        share = 1.0 - data.observed / regression[2]
+        return found.value, np.append(found.hyperparameters, found.log_noise_sd @ share)
+
+    return objective
+
+
+class Learning(NamedTuple):
+    """On what the hyperparameters are learnt: some of the evaluations, and with how many inducing points."""
+
+    data: ShapedData
+    inducing: int
+
+
+def learning_set(
+    data: ShapedData, level: Float[ndarray, " n"], settings: SparseGP, count: int, rng: np.random.Generator
+) -> Learning:
+    """A stratified subset and fewer inducing points, both in proportion to the final number of inducing points."""
+    d = data.points.shape[1]
+    growth = count / settings.first_inducing(d)
+    size = min(round(growth * settings.learning_points_per_dimension * d), settings.max_learning_points)
+    data = data.take(stratified_rows(data.points, level, size, rng))
+    count = min(round(growth * settings.learning_inducing_per_dimension * d), settings.max_learning_inducing)
+    return Learning(data, min(count, len(data.points)))
+
+
+class LearntSparse(NamedTuple):
+    """Where learning ended: what was learnt, the bound after each round, and steps that failed."""
+
+    learnt: Learnt
+    bounds: tuple[float, ...]
+    failures: int
+
+
+def learn_sparse(
+    learning: Learning, prior: WeakPrior, start: Learnt, settings: SparseGP, progress: Progress
+) -> LearntSparse:
+    """Greedy inducing points and hyperparameters in turn, until the GP-ELBO no longer improves."""
+    data, count = learning
+    workspace = sgpr.Workspace(count * len(data.points))
+    learnt, failures = start, 0
+    bounds: list[float] = []
+    for number in range(1, settings.rounds + 1):
+        rows = greedy_inducing(learnt.hyp, data.points, data.noise(learnt.log_strength), count)
+        found = prior.maximise(bound_at(data.points[rows], workspace), data, learnt, LEARNING_STEPS, LEARNING_TOLERANCE)
+        failures += found.failures
+        learnt = Learnt.unpack(found.argument) if found.value > max(bounds, default=-np.inf) else learnt
+        bounds.append(found.value)
+        progress.say(f"surrogate: round {number}, bound {found.value:.1f}")
+        logger.info("round %d: %d steps, bound %.1f", number, found.steps, found.value)
+        if number > 1 and bounds[-1] - max(bounds[:-1]) < settings.gain:
+            break
+    return LearntSparse(learnt, tuple(bounds), failures)

@@ -1,0 +1,140 @@
+"""What the surrogate is fitted to: evaluations with their noise and the noise of shaping, and the settings of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from vsbq._typing import Bool, Float, Int, ndarray
+from vsbq.numerics.kernel import Hyperparameters
+from vsbq.numerics.shaping import contour_depth, shaping_sd
+from vsbq.steps.trim import TrainingSet
+
+#: Variance of a noise-free evaluation.
+NUGGET = 1e-5
+
+#: What a sparse GP is fitted to: points, values and the variances of their noise.
+Regression = tuple[Float[ndarray, "n d"], Float[ndarray, " n"], Float[ndarray, " n"]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shaping:
+    """Noise shaping (Eq. 27): low-density points count less. `depth` is the threshold θ_σ in contours of a normal.
+
+    The whole curve is multiplied by a strength, a hyperparameter learnt between its limits: what a sparse GP cannot
+    explain has to count as noise, or the hyperparameters end up where nothing is explained well.
+    """
+
+    depth: float = 5.0
+    sd_min: float = 1e-3**0.5
+    sd_med: float = 1.0
+    slope: float = 3.0
+    strengths: tuple[float, float] = (0.1, 10.0)  # limits of the learnt factor
+    noise_growth: float = 1.0  # how far low evaluations lose weight in the end; see `ShapedData.tempered`
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseGP:
+    """How the surrogate is fitted. Counts "per dimension" are multiplied by D."""
+
+    shaping: Shaping = field(default_factory=Shaping)
+    inducing_per_dimension: int = 150
+    exact_points: int = 300  # subset on which an exact GP gives the first hyperparameters
+    learning_points_per_dimension: int = 1000
+    max_learning_points: int = 5000
+    learning_inducing_per_dimension: int = 100
+    max_learning_inducing: int = 500
+    rounds: int = 3  # of inducing points and hyperparameters in turn
+    corrections: int = 2  # fits after low evaluations that the surrogate contradicts got a say; see `contradiction.py`
+    residual_passes: int = 3  # in which what the mean leaves of the evaluations is smoothed and added to it
+    gain: float = 1.0  # nats of GP-ELBO that a round has to bring for another one
+    tolerable_miss: float = 0.1  # nats by which high-density evaluations may be missed beyond their noise
+    max_inducing_per_dimension: int = 200
+    max_inducing: int = 1500
+    max_candidates: int = 50_000  # evaluations among which inducing points are looked for
+    whiten: bool = True  # try turned coordinates too, keep those in which held-out blocks are predicted better
+    trial_points_per_dimension: int = 400
+    trial_inducing_per_dimension: int = 35
+
+    def first_inducing(self, dimension: int) -> int:
+        """Number of inducing points to begin with."""
+        return min(self.inducing_per_dimension * dimension, self.max_inducing)
+
+    def last_inducing(self, dimension: int) -> int:
+        """Number of inducing points at the most."""
+        most = min(self.max_inducing_per_dimension * dimension, self.max_inducing)
+        return max(most, self.first_inducing(dimension))
+
+
+class Learnt(NamedTuple):
+    """What is learnt of the surrogate: the hyperparameters of the GP and the logarithm of the shaping strength."""
+
+    hyp: Hyperparameters
+    log_strength: float
+
+    def pack(self) -> Float[ndarray, " p"]:
+        """All of it as one vector, as optimisers want it."""
+        return np.append(self.hyp.pack(), self.log_strength)
+
+    @classmethod
+    def unpack(cls, theta: Float[ndarray, " p"]) -> Learnt:
+        """The inverse of `pack`."""
+        return cls(Hyperparameters.unpack(theta[:-1]), float(theta[-1]))
+
+    @property
+    def strength(self) -> float:
+        """The factor of the shaping noise."""
+        return float(np.exp(self.log_strength))
+
+
+class ShapedData(NamedTuple):
+    """Arrays of a regression: inference points, values, variances of the noise and of the shaping noise."""
+
+    points: Float[ndarray, "n d"]
+    values: Float[ndarray, " n"]
+    observed: Float[ndarray, " n"]
+    shaping: Float[ndarray, " n"]
+
+    @classmethod
+    def shaped(cls, training: TrainingSet, settings: SparseGP) -> ShapedData:
+        """Evaluations with σ²_obs (at least the nugget) and σ²_shape (Eqs. 26 and 27)."""
+        return cls.curved(training, training.level, settings.shaping)
+
+    @classmethod
+    def curved(cls, training: TrainingSet, seen: Float[ndarray, " n"], shape: Shaping) -> ShapedData:
+        """The same by a curve of its own, and by how high each evaluation is seen."""
+        threshold = contour_depth(shape.depth, training.dimension)
+        sd = shaping_sd(seen.max() - seen, threshold, shape.sd_min, shape.sd_med, shape.slope)
+        return cls(training.points, training.values, np.maximum(training.noise_sd**2, NUGGET), sd**2)
+
+    def noise(self, log_strength: float = 0.0) -> Float[ndarray, " n"]:
+        """σ²_tot = σ²_obs + strength² σ²_shape."""
+        return self.observed + np.exp(2 * log_strength) * self.shaping
+
+    def regression(self, log_strength: float) -> Regression:
+        """What the numerics take: points, values, total noise variances."""
+        return self.points, self.values, self.noise(log_strength)
+
+    def tempered(self, training: TrainingSet, growth: float) -> ShapedData:
+        """The same with noise sds multiplied by √(1 + (growth · depth)²), the depth in units of the 3-sigma contour's.
+
+        With noise, all evaluations tell equally much wherever they are, and most are low. What a stationary kernel gets
+        wrong far down then moves the top by more than its error bars say. The hyperparameters are learnt without this:
+        they need the information.
+        """
+        depth = (training.level.max() - training.level) / contour_depth(3.0, training.dimension)
+        grown = self.observed * (1.0 + (growth * depth) ** 2)
+        return self._replace(observed=np.where(training.noise_sd > 0, grown, self.observed))
+
+    def raised(self, rows: Bool[ndarray, " n"], height: float, settings: Shaping) -> ShapedData:
+        """The same with evaluations that are as high as the threshold of the shaping, and count as those there do."""
+        return self._replace(
+            values=np.where(rows, np.maximum(self.values, height), self.values),
+            shaping=np.where(rows, settings.sd_med**2, self.shaping),
+        )
+
+    def take(self, rows: Int[ndarray, " k"]) -> ShapedData:
+        """Some of the rows."""
+        return ShapedData(*(column[rows] for column in self))
