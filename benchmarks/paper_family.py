@@ -15,7 +15,10 @@ from vsbq.numerics.families import SharedDiagonal
 from vsbq.numerics.optimise import maximise
 from vsbq.numerics.subset import cluster_centres
 from vsbq.progress import Progress
-from vsbq.steps.mixture.fit import SoftBox, VariationalMixture, elbo, elbo_and_gradient, fit_variational
+from vsbq.steps.mixture.elbo import elbo, elbo_and_gradient
+from vsbq.steps.mixture.fit import fit_variational
+from vsbq.steps.mixture.policy import VariationalMixture
+from vsbq.steps.mixture.soft_box import SoftBox
 from vsbq.steps.region import TrustedRegion
 from vsbq.steps.surrogate.fit import fit_sparse_gp
 from vsbq.steps.surrogate.shaped_data import SparseGP

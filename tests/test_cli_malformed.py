@@ -25,7 +25,7 @@ import vsbq
 from vsbq.cli import main
 from vsbq.io.record import Recorder
 from vsbq.settings import Steps
-from vsbq.steps.mixture.fit import VariationalMixture
+from vsbq.steps.mixture.policy import VariationalMixture
 from vsbq.steps.surrogate.shaped_data import SparseGP
 
 SOURCES = Path(vsbq.__file__).parents[1]

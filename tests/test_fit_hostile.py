@@ -14,7 +14,7 @@ from hostile import hostile_case
 from seeds import SEED
 from vsbq.errors import VsbqError, VsbqWarning
 from vsbq.settings import Steps
-from vsbq.steps.mixture.fit import VariationalMixture
+from vsbq.steps.mixture.policy import VariationalMixture
 from vsbq.steps.refine import Refinement
 
 CHUNKS, CHUNK = 10, 10

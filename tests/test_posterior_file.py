@@ -16,7 +16,7 @@ from vsbq.io.files import container, posterior_file
 from vsbq.io.files.posterior_file import PosteriorFileError, load, save
 from vsbq.posterior import Posterior
 from vsbq.settings import Steps
-from vsbq.steps.mixture.fit import VariationalMixture
+from vsbq.steps.mixture.policy import VariationalMixture
 from vsbq.steps.surrogate.shaped_data import SparseGP
 
 SETTINGS = Steps(surrogate=SparseGP(inducing_per_dimension=20), mixture=VariationalMixture(max_components=4))

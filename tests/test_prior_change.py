@@ -19,7 +19,7 @@ from vsbq.history import Elbo
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior
 from vsbq.settings import Steps
-from vsbq.steps.mixture.fit import VariationalMixture
+from vsbq.steps.mixture.policy import VariationalMixture
 from vsbq.steps.refine import Refinement
 from vsbq.steps.surrogate.fit import SparseGP
 

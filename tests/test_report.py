@@ -31,7 +31,7 @@ from vsbq.report.pictures import CornerPicture, _drawable
 from vsbq.report.process import ERRORS, _errors
 from vsbq.report.repeat import fingerprint
 from vsbq.settings import Steps
-from vsbq.steps.mixture.fit import VariationalMixture
+from vsbq.steps.mixture.policy import VariationalMixture
 from vsbq.steps.refine import Refined
 from vsbq.steps.surrogate.fit import SparseGP
 

@@ -14,7 +14,8 @@ from vsbq.numerics.families import FullCovariance, SharedDiagonal
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.mixture import Mixture, entropy_and_gradient, standard_draws
 from vsbq.numerics.quadrature import expected_and_gradient
-from vsbq.steps.mixture.fit import SoftBox, elbo_and_gradient
+from vsbq.steps.mixture.elbo import elbo_and_gradient
+from vsbq.steps.mixture.soft_box import SoftBox
 from vsbq.steps.surrogate.model import Surrogate
 
 FAMILIES = {FullCovariance: reference.full_covariance, SharedDiagonal: reference.shared_diagonal}

@@ -12,7 +12,8 @@ from vsbq.numerics import sgpr
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.mixture import Mixture, log_pdf
 from vsbq.settings import Steps
-from vsbq.steps.mixture.fit import VariationalMixture, moved
+from vsbq.steps.mixture.policy import VariationalMixture
+from vsbq.steps.mixture.starts import moved
 from vsbq.steps.refine import Refinement
 from vsbq.steps.surrogate.model import Surrogate
 from vsbq.steps.surrogate.shaped_data import SparseGP

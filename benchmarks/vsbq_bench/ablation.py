@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from vsbq.numerics.families import SharedDiagonal
 from vsbq.settings import Steps
-from vsbq.steps.mixture.fit import VariationalMixture
+from vsbq.steps.mixture.policy import VariationalMixture
 from vsbq.steps.published import PublishedGP
 from vsbq.steps.surrogate.shaped_data import SparseGP
 from vsbq_bench.lines import Cell, Line

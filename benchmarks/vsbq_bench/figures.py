@@ -19,7 +19,7 @@ from vsbq.fit import fit
 from vsbq.numerics.shaping import contour_depth, shaping_sd
 from vsbq.posterior import Posterior
 from vsbq.settings import Steps
-from vsbq.steps.mixture.fit import VariationalMixture
+from vsbq.steps.mixture.policy import VariationalMixture
 from vsbq.steps.published import PublishedGP
 from vsbq.steps.surrogate.model import Surrogate
 from vsbq.steps.surrogate.shaped_data import Shaping

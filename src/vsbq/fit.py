@@ -19,7 +19,9 @@ from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior, RandomState
 from vsbq.progress import Progress
 from vsbq.settings import MixtureStep, Settings, Steps, SurrogateStep
-from vsbq.steps.mixture.fit import VariationalMixture, fit_variational, moved
+from vsbq.steps.mixture.fit import fit_variational
+from vsbq.steps.mixture.policy import VariationalMixture
+from vsbq.steps.mixture.starts import moved
 from vsbq.steps.model import LogDensityModel
 from vsbq.steps.noise import settle_noise
 from vsbq.steps.refine import refine

@@ -10,7 +10,7 @@ import numpy as np
 from vsbq.history import Elbo, SurrogateFit, VariationalFit
 from vsbq.numerics.mixture import Mixture
 from vsbq.progress import Progress
-from vsbq.steps.mixture.fit import VariationalMixture
+from vsbq.steps.mixture.policy import VariationalMixture
 from vsbq.steps.model import LogDensityModel
 from vsbq.steps.noise import NoiseCheck
 from vsbq.steps.published import PublishedGP, PublishedMixture

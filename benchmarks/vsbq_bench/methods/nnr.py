@@ -23,7 +23,8 @@ from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.mixture import Mixture, MixtureGradient, entropy, entropy_and_gradient, sample, unbiased_draws
 from vsbq.numerics.optimise import adam
 from vsbq.settings import Steps
-from vsbq.steps.mixture.fit import SoftBox, starts
+from vsbq.steps.mixture.soft_box import SoftBox
+from vsbq.steps.mixture.starts import starts
 from vsbq.steps.published import PublishedGP, PublishedMixture
 from vsbq.steps.surrogate.learning import weak_prior
 from vsbq.steps.surrogate.shaped_data import ShapedData, Shaping, SparseGP

@@ -20,7 +20,10 @@ from vsbq.numerics.mixture import Mixture
 from vsbq.numerics.optimise import adam
 from vsbq.numerics.subset import stratified_rows
 from vsbq.progress import Progress, logger
-from vsbq.steps.mixture.fit import SoftBox, VariationalMixture, elbo, elbo_and_gradient, starts
+from vsbq.steps.mixture.elbo import elbo, elbo_and_gradient
+from vsbq.steps.mixture.policy import VariationalMixture
+from vsbq.steps.mixture.soft_box import SoftBox
+from vsbq.steps.mixture.starts import starts
 from vsbq.steps.model import LogDensityModel
 from vsbq.steps.region import TrustedRegion
 from vsbq.steps.surrogate.coordinates import prepared

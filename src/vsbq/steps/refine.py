@@ -29,6 +29,9 @@ UNTESTED = 5.0
 BEYOND_DRAWS = 8000
 BEYOND_FACTORS = (1.5, 2.5)
 
+#: Nats by which a draw beyond may outweigh all within: more is no better known.
+MOST_BEYOND = 50.0
+
 #: A posterior most of whose mass is where the density may be zero is off by this much, in shares, at least.
 MOST_AT_ZEROS = 1.0 - 1e-6
 
@@ -192,7 +195,7 @@ def _mass_beyond(mixture: Mixture, region: TrustedRegion, rng: np.random.Generat
     if not within.any() or within.all():
         return 0.0
     log_weights = mean - log_pdf(wide, u)
-    weights = np.exp(log_weights - log_weights[within].max())
+    weights = np.exp(np.minimum(log_weights - log_weights[within].max(), MOST_BEYOND))
     # Variances are dear, and only the weightiest draws beyond matter.
     heavy = np.flatnonzero(~within & (weights > 1e-4))
     heavy = heavy[np.argsort(-weights[heavy], kind="stable")[:1000]]

@@ -1,0 +1,74 @@
+"""Where the mixture starts: around the best points, spread over the high-density region, or from an earlier fit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vsbq.data.transform import InferenceSpace
+from vsbq.numerics.families import log_softmax
+from vsbq.numerics.mixture import Mixture
+from vsbq.numerics.shaping import contour_depth
+from vsbq.numerics.subset import cluster_centres
+from vsbq.steps.mixture.policy import VariationalMixture
+from vsbq.steps.trim import TrainingSet
+
+
+def starts(
+    training: TrainingSet, settings: VariationalMixture, rng: np.random.Generator, earlier: Mixture | None = None
+) -> dict[str, Mixture]:
+    """The two starts: an earlier mixture, or around the best points; and spread over the high-density points."""
+    if earlier is None:
+        first = {"best points": _narrow_start(training, settings, rng)}
+    else:
+        cov = np.matmul(earlier.trils, np.swapaxes(earlier.trils, 1, 2))
+        first = {"earlier posterior": earlier._replace(trils=settings.family.roots(earlier.weights, cov))}
+    return {**first, "high-density region": _spread_start(training, settings, rng)}
+
+
+def moved(mixture: Mixture, here: InferenceSpace, there: InferenceSpace) -> Mixture | None:
+    """The same density in other coordinates of the same parameters, which differ by a linear map if the same bounds
+    bend them; None if not."""
+    if here.bending != there.bending:
+        return None
+    d = len(here.scale)
+    out = np.eye(d) if here.rotation is None else np.linalg.inv(here.rotation)
+    back = np.eye(d) if there.rotation is None else there.rotation
+    linear = (back / there.scale) @ (here.scale[:, None] * out)
+    shift = (here.centre - there.centre) / there.scale @ back.T
+    half = linear @ mixture.trils
+    trils = np.linalg.cholesky(half @ np.swapaxes(half, 1, 2))
+    return Mixture(mixture.log_weights, mixture.means @ linear.T + shift, trils)
+
+
+def _narrow_start(training: TrainingSet, settings: VariationalMixture, rng: np.random.Generator) -> Mixture:
+    """All components around the best points."""
+    k = settings.components(training.dimension)
+    order = np.argsort(-training.level, kind="stable")
+    top = training.points[order[: max(training.dimension + 2, len(order) // 100)]]
+    near = training.points[training.level >= training.level.max() - contour_depth(1.0, training.dimension)]
+    near = near if len(near) > 2 * training.dimension else top
+    width = np.maximum(near.std(axis=0), 1e-3 * np.ptp(training.points, axis=0))
+    centres = top.mean(axis=0) + 0.1 * width * rng.standard_normal((k, training.dimension))
+    return Mixture(np.full(k, -np.log(k)), centres, np.tile(np.diag(0.5 * width), (k, 1, 1)))
+
+
+def _spread_start(training: TrainingSet, settings: VariationalMixture, rng: np.random.Generator) -> Mixture:
+    """One component a K-means cluster, as wide as the cluster, weighted by the mass that its best point suggests."""
+    depth = contour_depth(settings.spread_depth, training.dimension)
+    near = training.level >= training.level.max() - depth
+    components = settings.components(training.dimension)
+    enough = min(len(training), 10 * components)
+    if near.sum() < enough:
+        near = np.zeros(len(training), dtype=bool)
+        near[np.argsort(-training.level, kind="stable")[:enough]] = True
+    points, values = training.points[near], training.level[near]
+    centres, label = cluster_centres(points, components, rng)
+    k, d = centres.shape
+    overall = np.maximum(points.std(axis=0), 1e-3 * np.ptp(training.points, axis=0))
+    count = np.bincount(label, minlength=k)
+    square = np.stack([np.bincount(label, weights=(points - centres[label])[:, i] ** 2, minlength=k) for i in range(d)])
+    prior = 2.0
+    scale = np.sqrt((square.T + prior * (overall / k ** (1 / d)) ** 2) / (count + prior)[:, None])
+    top = np.array([values[label == c].max() for c in range(k)])
+    logits = top + np.log(scale).sum(axis=1)
+    return Mixture(log_softmax(np.maximum(logits, logits.max() - 6.0)), centres, scale[:, :, None] * np.eye(d))
