@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import reference
 from vsbq.data.evaluations import Evaluations
 from vsbq.errors import FitError
-from vsbq.numerics.shaping import contour_depth
+from vsbq.numerics.contours import contour_depth
 from vsbq.steps.trim import GRID, Trim, trim_evaluations
 
 INF = np.inf
