@@ -12,7 +12,8 @@ from scipy import stats
 import reference
 from vsbq.data.bounds import Bounds
 from vsbq.data.transform import InferenceSpace
-from vsbq.numerics.shaping import contour_depth, shaping_sd
+from vsbq.numerics.contours import contour_depth
+from vsbq.numerics.shaping import shaping_sd
 from vsbq.steps.surrogate.contradiction import correct
 from vsbq.steps.surrogate.shaped_data import ShapedData, SparseGP
 from vsbq.steps.trim import TrainingSet

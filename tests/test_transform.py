@@ -10,8 +10,8 @@ import reference
 from vsbq.data.bounds import Bounds
 from vsbq.data.evaluations import Evaluations
 from vsbq.data.transform import EDGE_OF_BOX, EDGE_OF_DISTANCE, InferenceSpace, infer_space, rotated, unrotated
+from vsbq.numerics.contours import contour_depth
 from vsbq.numerics.mixture import Mixture, log_pdf
-from vsbq.numerics.shaping import contour_depth
 
 INF = np.inf
 KINDS = {"open": (-INF, INF), "lower": (2.0, INF), "upper": (-INF, -1.0), "both": (-3.0, 5.0)}

@@ -16,7 +16,8 @@ import numpy as np
 from vsbq._typing import Float, ndarray
 from vsbq.data.evaluations import Evaluations
 from vsbq.fit import fit
-from vsbq.numerics.shaping import contour_depth, shaping_sd
+from vsbq.numerics.shaping import shaping_sd
+from vsbq.numerics.contours import contour_depth
 from vsbq.posterior import Posterior
 from vsbq.settings import Steps
 from vsbq.steps.mixture.policy import VariationalMixture

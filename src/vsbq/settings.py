@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from vsbq.history import Elbo, SurrogateFit, VariationalFit
+from vsbq.numerics.contours import HOPELESS
 from vsbq.numerics.mixture import Mixture
 from vsbq.progress import Progress
 from vsbq.steps.mixture.policy import VariationalMixture
@@ -88,7 +89,7 @@ class Settings:
     """
 
     check_noise: bool = True
-    trim_sigma: float = 20.0
+    trim_sigma: float = HOPELESS
     inducing_per_dimension: int = 150
     max_inducing: int = 1500
     max_learning_points: int = 5000

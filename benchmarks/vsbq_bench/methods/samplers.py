@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from vsbq._typing import Float, ndarray
-from vsbq.numerics.shaping import contour_depth
+from vsbq.numerics.contours import contour_depth
 from vsbq.numerics.subset import spread_rows
 from vsbq_bench.problems import Problem
 from vsbq_bench.task import Answer, Stopwatch, Target, Task

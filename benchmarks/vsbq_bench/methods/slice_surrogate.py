@@ -15,7 +15,7 @@ from numpy.random import Generator
 
 from vsbq._typing import Bool, Float, ndarray
 from vsbq.data.evaluations import Evaluations
-from vsbq.numerics.shaping import contour_depth
+from vsbq.numerics.contours import contour_depth
 from vsbq.numerics.subset import spread_rows
 from vsbq.progress import Progress
 from vsbq.settings import Steps

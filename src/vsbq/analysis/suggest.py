@@ -18,7 +18,7 @@ import numpy as np
 from vsbq._typing import Float, Int, ndarray
 from vsbq.errors import VsbqError
 from vsbq.numerics import linalg
-from vsbq.numerics.shaping import contour_depth
+from vsbq.numerics.contours import POSTERIOR, contour_depth, highest
 from vsbq.posterior import Posterior, RandomState
 from vsbq.steps.model import LocatedPoints, LogDensityModel
 
@@ -42,7 +42,7 @@ class Suggestion:
     shares: tuple[float, float, float, float] = (0.3, 0.2, 0.3, 0.2)  # posterior, wider parts, wider whole, box
     most_widening: float = 5.0  # wider by factors from 1 to this along one direction, less in all at once
     caution: float = 1.0  # sds above its mean at which the surrogate's log density might be
-    contour: float = 3.0  # of the posterior: a place that might reach it counts in full
+    contour: float = POSTERIOR  # of the posterior: a place that might reach it counts in full
     growing_doubt: float = 1.0  # of the surrogate's sd, for each posterior sd beyond the evaluations
     exploration: float = 0.1  # times 2^-D is the weight of a place where nothing is suspected
     small_sd: float = 0.1  # s₀, nats
@@ -87,7 +87,7 @@ def _noise_sd(post: Posterior, settings: Suggestion) -> float:
         return max(settings.least_noise_sd, found.sd)
     if given is None or given.log_density_sd is None:
         return settings.least_noise_sd
-    best = np.argsort(-given.log_density, kind="stable")[: max(20, len(given) // 10)]
+    best = highest(given.log_density, max(20, len(given) // 10))
     return max(settings.least_noise_sd, float(np.median(given.log_density_sd[best])))
 
 

@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 
 from vsbq._typing import Bool, Float, Int, ndarray
 from vsbq.errors import count_in_words, names_in_words, rows_in_words
-from vsbq.numerics.shaping import contour_depth
+from vsbq.numerics.contours import contour_depth
 
 if TYPE_CHECKING:
     from vsbq.data.evaluations import Evaluations

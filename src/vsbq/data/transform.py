@@ -11,8 +11,8 @@ from scipy.special import ndtr, ndtri
 from vsbq._typing import Bool, Float, ndarray
 from vsbq.data.bounds import Bounds
 from vsbq.data.evaluations import Evaluations
+from vsbq.numerics.contours import BULK, contour_depth
 from vsbq.numerics.mixture import Mixture
-from vsbq.numerics.shaping import contour_depth
 
 #: Points this close to a bound are moved inwards, so that their inference coordinates stay finite; how many were moved
 #: is reported. The first is a share of the box, the second of the evaluations' typical distance from their nearest
@@ -30,9 +30,6 @@ SMALLEST = 1e-300
 #: Log densities, relative to the best, are taken on this grid: with it, adding a constant to all of them cannot change
 #: a single bit of what follows.
 GRID = 2.0**-20
-
-#: The box that standardises the coordinates spans the evaluations down to this contour of a normal.
-INFERRED_BOX_SIGMA = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +139,7 @@ def _high_density_box(
     below = np.round(((value - noise).max() - (value + noise)) / GRID) * GRID
     d = v.shape[1]
     enough = np.partition(below, min(10 * d, len(below) - 1))[min(10 * d, len(below) - 1)]
-    near = v[below <= max(contour_depth(INFERRED_BOX_SIGMA, d), enough)]
+    near = v[below <= max(contour_depth(BULK, d), enough)]
     low, high = near.min(axis=0), near.max(axis=0)
     flat = high <= low
     low[flat], high[flat] = v[:, flat].min(axis=0), v[:, flat].max(axis=0)

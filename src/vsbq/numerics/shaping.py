@@ -1,23 +1,10 @@
-"""Thresholds of 'low density' (Supplement C.1) and the shaping noise (Eq. 27)."""
+"""The shaping noise (Eq. 27)."""
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import erfc
-from scipy.stats import chi2
 
 from vsbq._typing import Float, ndarray
-
-#: The contour of a normal within which nearly all of a posterior is.
-POSTERIOR = 3.0
-
-
-def contour_depth(n_sigma: float, dimension: int) -> float:
-    """How far below its top, in nats, a D-dimensional normal is on its n-sigma contour.
-
-    The paper's [Δy](n) is a quantile of twice that difference; in log-density units it is half of it.
-    """
-    return float(chi2.isf(erfc(n_sigma / np.sqrt(2.0)), dimension) / 2)
 
 
 def shaping_sd(

@@ -16,7 +16,7 @@ import numpy as np
 from vsbq._typing import ArrayLike, Float, ndarray
 from vsbq.data.bounds import Bounds
 from vsbq.data.evaluations import Evaluations
-from vsbq.numerics.shaping import contour_depth
+from vsbq.numerics.contours import contour_depth
 from vsbq.posterior import Posterior, RandomState
 from vsbq.posterior.marginal import Marginal
 from vsbq.report.densities import middles, smoothed, surface, surface_of_draws

@@ -21,8 +21,8 @@ from vsbq.data.transform import GRID
 from vsbq.errors import VsbqWarning
 from vsbq.history import NoiseFinding
 from vsbq.numerics import exact
+from vsbq.numerics.contours import NEGLIGIBLE, contour_depth, highest
 from vsbq.numerics.optimise import GaussianPrior, Maximum, Objective, maximise_with_prior
-from vsbq.numerics.shaping import contour_depth
 from vsbq.numerics.subset import spread_rows
 from vsbq.progress import logger
 from vsbq.steps.surrogate.learning import weak_prior
@@ -42,7 +42,7 @@ class NoiseCheck:
     crowded: float = 0.3  # share of the points, those with the nearest neighbours, around which groups are
     most_seeds: int = 5000
     shortest: float = 0.6  # length scale, in units of the spread of the better points: what varies faster is noise
-    depth: float = 5.0  # the contour below the best within which groups are looked for
+    depth: float = NEGLIGIBLE  # the contour below the best within which groups are looked for
     least_sd: float = 0.1  # nats; less noise than this is none
     jump: float = 3.0  # a gap this many times the rest of a group's range is a jump between two sides, not noise
     tolerable_factor: float = 1.25  # between the given and the estimated noise
@@ -160,8 +160,7 @@ def _close_groups(
     values, points = training.values, training.points
     reach = contour_depth(settings.depth, training.dimension)
     least = settings.groups * settings.neighbours
-    order = np.argsort(-values, kind="stable")
-    high = order[: max(least, int((values >= values.max() - 2 * reach).sum()))]
+    high = highest(values, max(least, int((values >= values.max() - 2 * reach).sum())))
     spread = points[high].std(axis=0)
     scaled = points / np.where(spread > 0, spread, 1.0)
     seeds = rng.permutation(high)[: settings.most_seeds]

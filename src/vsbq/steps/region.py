@@ -8,6 +8,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from vsbq._typing import Bool, Float, ndarray
+from vsbq.numerics.contours import highest
 from vsbq.numerics.em import truncated_weights
 from vsbq.numerics.mixture import Mixture, log_pdf, sample
 from vsbq.steps.model import LogDensityModel
@@ -40,7 +41,7 @@ class TrustedRegion:
     @classmethod
     def around(cls, surrogate: LogDensityModel, training: TrainingSet) -> TrustedRegion:
         """Up to a standard deviation of one nat plus thrice the usual one near the top, and as far above the top."""
-        near = np.argsort(-training.level, kind="stable")[: max(100, len(training) // 20)]
+        near = highest(training.level, max(100, len(training) // 20))
         usual = np.sqrt(np.quantile(surrogate.variance(training.points[near[:: max(1, len(near) // 500)]]), 0.9))
         slack = float(1.0 + 3.0 * usual)
         lower, upper = training.points.min(axis=0), training.points.max(axis=0)

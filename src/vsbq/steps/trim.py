@@ -13,7 +13,7 @@ from vsbq.data.evaluations import Evaluations
 from vsbq.data.transform import GRID, InferenceSpace, infer_space, rotated
 from vsbq.errors import FitError
 from vsbq.history import Trimmed
-from vsbq.numerics.shaping import contour_depth
+from vsbq.numerics.contours import HOPELESS, POSTERIOR, SURROUNDINGS, contour_depth, near_top
 from vsbq.numerics.subset import spread_rows
 
 
@@ -21,9 +21,9 @@ from vsbq.numerics.subset import spread_rows
 class Trim:
     """Drop evaluations that are surely more than `depth` standard deviations' worth of log density below the best."""
 
-    depth: float = 20.0
+    depth: float = HOPELESS
     confidence: float = 1.96  # β of the lower and upper confidence bounds
-    zero_depth: float = 6.0  # a density of zero stands at this contour, or as low as its nearest neighbour
+    zero_depth: float = SURROUNDINGS  # a density of zero stands at this contour, or as low as its nearest neighbour
     guards_per_dimension: int = 100  # hopeless evaluations that the surrogate must not contradict
 
 
@@ -147,7 +147,7 @@ def _guards(
     count = settings.guards_per_dimension * u.shape[1]
     if not len(low) or not count:
         return low[:0]
-    better = keep & (values >= values[keep].max() - contour_depth(3.0, u.shape[1]))
+    better = keep & near_top(values, POSTERIOR, u.shape[1])
     spread = u[keep].std(axis=0)
     scaled = u / np.where(spread > 0, spread, 1.0)
     distance = cKDTree(scaled[better]).query(scaled[low])[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vsbq.numerics.contours import SPREAD
 from vsbq.numerics.families import FullCovariance, SharedDiagonal
 
 
@@ -19,7 +20,7 @@ class VariationalMixture:
     first: tuple[int, int] = (64, 30)  # for each start
     adapt: tuple[tuple[int, int], ...] = ((5_000, 15), (10_000, 15), (20_000, 15), (40_000, 20), (40_000, 20))
     then: tuple[int, int] = (1024, 30)
-    spread_depth: float = 2.5  # the wide start covers evaluations within this contour of the best
+    spread_depth: float = SPREAD  # the wide start covers evaluations within this contour of the best
     elbo_draws: int = 100_000
 
     def components(self, dimension: int) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from vsbq.data.transform import InferenceSpace
+from vsbq.numerics.contours import CORE, highest, near_top
 from vsbq.numerics.families import log_softmax
 from vsbq.numerics.mixture import Mixture
-from vsbq.numerics.shaping import contour_depth
 from vsbq.numerics.subset import cluster_centres
 from vsbq.steps.mixture.policy import VariationalMixture
 from vsbq.steps.trim import TrainingSet
@@ -43,9 +43,8 @@ def moved(mixture: Mixture, here: InferenceSpace, there: InferenceSpace) -> Mixt
 def _narrow_start(training: TrainingSet, settings: VariationalMixture, rng: np.random.Generator) -> Mixture:
     """All components around the best points."""
     k = settings.components(training.dimension)
-    order = np.argsort(-training.level, kind="stable")
-    top = training.points[order[: max(training.dimension + 2, len(order) // 100)]]
-    near = training.points[training.level >= training.level.max() - contour_depth(1.0, training.dimension)]
+    top = training.points[highest(training.level, max(training.dimension + 2, len(training) // 100))]
+    near = training.points[near_top(training.level, CORE, training.dimension)]
     near = near if len(near) > 2 * training.dimension else top
     width = np.maximum(near.std(axis=0), 1e-3 * np.ptp(training.points, axis=0))
     centres = top.mean(axis=0) + 0.1 * width * rng.standard_normal((k, training.dimension))
@@ -54,13 +53,12 @@ def _narrow_start(training: TrainingSet, settings: VariationalMixture, rng: np.r
 
 def _spread_start(training: TrainingSet, settings: VariationalMixture, rng: np.random.Generator) -> Mixture:
     """One component a K-means cluster, as wide as the cluster, weighted by the mass that its best point suggests."""
-    depth = contour_depth(settings.spread_depth, training.dimension)
-    near = training.level >= training.level.max() - depth
+    near = near_top(training.level, settings.spread_depth, training.dimension)
     components = settings.components(training.dimension)
     enough = min(len(training), 10 * components)
     if near.sum() < enough:
         near = np.zeros(len(training), dtype=bool)
-        near[np.argsort(-training.level, kind="stable")[:enough]] = True
+        near[highest(training.level, enough)] = True
     points, values = training.points[near], training.level[near]
     centres, label = cluster_centres(points, components, rng)
     k, d = centres.shape

@@ -10,9 +10,9 @@ from scipy.cluster.vq import vq
 
 from vsbq._typing import Float, Int, ndarray
 from vsbq.numerics import sgpr
+from vsbq.numerics.contours import SURROUNDINGS, near_top
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.linalg import NotPositiveDefinite
-from vsbq.numerics.shaping import contour_depth
 from vsbq.numerics.subset import cluster_centres, spread_rows, stratified_rows
 from vsbq.steps.surrogate.shaped_data import Regression
 
@@ -21,7 +21,6 @@ __all__ = ["Block", "Calibration", "calibrate", "cut_blocks", "held_out_score"]
 BLOCKS = 10
 LEAST_BLOCKS = 3
 LEAST_TESTED = 5  # evaluations a block; with fewer there are fewer blocks, and the evidence says so
-DEPTH = 6.0  # blocks are cut from the evaluations within this contour of the best
 MOST_ROWS = 6000
 MOST_TESTED = 1000
 TINY = 1e-12
@@ -145,7 +144,7 @@ def _held_out(
 
 def cut_blocks(points: Float[ndarray, "n d"], level: Float[ndarray, " n"], rng: np.random.Generator) -> list[Block]:
     """Clusters of the better evaluations, each with a thinned set to test on; none where there are too few."""
-    near = np.flatnonzero(level >= level.max() - contour_depth(DEPTH, points.shape[1]))
+    near = np.flatnonzero(near_top(level, SURROUNDINGS, points.shape[1]))
     thin = near[spread_rows(points[near], MOST_TESTED, rng)]
     count = min(BLOCKS, len(thin) // LEAST_TESTED)
     if count < LEAST_BLOCKS:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vsbq._typing import Bool, Float, ndarray
-from vsbq.numerics.shaping import POSTERIOR, contour_depth
+from vsbq.numerics.contours import POSTERIOR, contour_depth
 from vsbq.progress import logger
 from vsbq.steps.surrogate.shaped_data import ShapedData, SparseGP
 from vsbq.steps.trim import TrainingSet

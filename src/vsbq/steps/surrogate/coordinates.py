@@ -8,6 +8,7 @@ import numpy as np
 
 from vsbq._typing import Float, Int, ndarray
 from vsbq.numerics import exact, sgpr
+from vsbq.numerics.contours import POSTERIOR
 from vsbq.numerics.inducing import greedy_inducing
 from vsbq.numerics.subset import stratified_rows
 from vsbq.progress import Progress, logger
@@ -41,7 +42,7 @@ def first_attempt(training: TrainingSet, settings: SparseGP, rng: np.random.Gene
 
 def whitening(training: TrainingSet, rng: np.random.Generator) -> Float[ndarray, "d d"]:
     """The symmetric root of the inverse covariance of the better points, thinned: it turns the axes least."""
-    near = better_rows(training.points, training.level, 3.0, rng)
+    near = better_rows(training.points, training.level, POSTERIOR, rng)
     cov = np.cov(training.points[near].T)
     values, vectors = np.linalg.eigh(cov)
     values = np.maximum(values, 1e-12 * values[-1])

@@ -11,9 +11,9 @@ from vsbq._typing import Float, ndarray
 from vsbq.errors import FitError
 from vsbq.history import SurrogateFit
 from vsbq.numerics import sgpr
+from vsbq.numerics.contours import POSTERIOR, near_top
 from vsbq.numerics.inducing import greedy_inducing
 from vsbq.numerics.linalg import NotPositiveDefinite
-from vsbq.numerics.shaping import POSTERIOR, contour_depth
 from vsbq.progress import Progress, logger
 from vsbq.steps.surrogate.calibration import calibrate
 from vsbq.steps.surrogate.contradiction import correct
@@ -123,7 +123,7 @@ def told(surrogate: Surrogate, fitted: FittedGP, bounds: tuple[float, ...], miss
 
 def high_density_miss(training: TrainingSet, mean: Callable[[Float[ndarray, "n d"]], Float[ndarray, " n"]]) -> float:
     """Root mean square residual of the evaluations within three sigma of the top, less what their noise explains."""
-    near = training.level >= training.level.max() - contour_depth(POSTERIOR, training.dimension)
+    near = near_top(training.level, POSTERIOR, training.dimension)
     residual = training.values[near] - mean(training.points[near])
     excess = np.mean(residual**2) - np.mean(training.noise_sd[near] ** 2)
     # With noise, the mean square itself fluctuates; only what is beyond two standard errors counts as a miss.

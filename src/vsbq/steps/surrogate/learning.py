@@ -9,16 +9,13 @@ import numpy as np
 
 from vsbq._typing import Float, Int, ndarray
 from vsbq.numerics import sgpr
+from vsbq.numerics.contours import SURROUNDINGS, highest, near_top
 from vsbq.numerics.inducing import greedy_inducing
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.optimise import GaussianPrior, Maximum, Objective, maximise_with_prior
-from vsbq.numerics.shaping import contour_depth
 from vsbq.numerics.subset import spread_rows, stratified_rows
 from vsbq.progress import Progress, logger
 from vsbq.steps.surrogate.shaped_data import Learnt, ShapedData, SparseGP
-
-#: Points within this contour of the best suggest the prior of the hyperparameters.
-PRIOR_DEPTH = 6.0
 
 #: A round of learning ends after so many steps, or when a step gains less than this many nats.
 LEARNING_STEPS = 60
@@ -30,9 +27,9 @@ def better_rows(
 ) -> Int[ndarray, " k"]:
     """Rows within a contour of the best, at least 10 D of them, thinned to a spread-out set."""
     d = points.shape[1]
-    near = np.flatnonzero(values >= values.max() - contour_depth(depth, d))
+    near = np.flatnonzero(near_top(values, depth, d))
     if len(near) < 10 * d:
-        near = np.argsort(-values, kind="stable")[: 10 * d]
+        near = highest(values, 10 * d)
     return near[spread_rows(points[near], 100 + 20 * d, rng)]
 
 
@@ -65,7 +62,7 @@ def weak_prior(
     """
     d = data.points.shape[1]
     top = float(data.values.max())
-    near = better_rows(data.points, level, PRIOR_DEPTH, rng)
+    near = better_rows(data.points, level, SURROUNDINGS, rng)
     low, high = data.points.min(axis=0), data.points.max(axis=0)
     # Where all points share a coordinate, at a bound for example, they say nothing of its scale: that is of order one.
     reach = np.where(high > low, high - low, 1.0)

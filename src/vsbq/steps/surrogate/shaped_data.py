@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from vsbq._typing import Bool, Float, Int, ndarray
+from vsbq.numerics.contours import NEGLIGIBLE, POSTERIOR, contour_depth
 from vsbq.numerics.kernel import Hyperparameters
-from vsbq.numerics.shaping import contour_depth, shaping_sd
+from vsbq.numerics.shaping import shaping_sd
 from vsbq.steps.trim import TrainingSet
 
 #: Variance of a noise-free evaluation.
@@ -27,7 +28,7 @@ class Shaping:
     explain has to count as noise, or the hyperparameters end up where nothing is explained well.
     """
 
-    depth: float = 5.0
+    depth: float = NEGLIGIBLE
     sd_min: float = 1e-3**0.5
     sd_med: float = 1.0
     slope: float = 3.0
@@ -124,7 +125,7 @@ class ShapedData(NamedTuple):
         wrong far down then moves the top by more than its error bars say. The hyperparameters are learnt without this:
         they need the information.
         """
-        depth = (training.level.max() - training.level) / contour_depth(3.0, training.dimension)
+        depth = (training.level.max() - training.level) / contour_depth(POSTERIOR, training.dimension)
         grown = self.observed * (1.0 + (growth * depth) ** 2)
         return self._replace(observed=np.where(training.noise_sd > 0, grown, self.observed))
 
