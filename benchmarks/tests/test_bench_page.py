@@ -12,7 +12,7 @@ from vsbq.errors import VsbqError
 from vsbq_bench.page import PICTURES, refresh, write_figures
 from vsbq_bench.tables import TABLES
 
-PAGE = Path(__file__).parents[1] / "docs" / "results.md"
+PAGE = Path(__file__).parents[2] / "docs" / "results.md"
 
 
 def block(name: str, inside: str = "what was here") -> str:

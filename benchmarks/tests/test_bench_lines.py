@@ -45,7 +45,7 @@ def test_numbers_that_json_does_not_know_are_null():
 
 
 def test_classes_among_the_settings_are_named():
-    settings = {"family": Settings().variational.family}
+    settings = {"family": Settings().steps().mixture.family}
     assert json.loads(replace(LINE, settings=settings).to_json())["settings"] == {"family": "FullCovariance"}
 
 
