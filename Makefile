@@ -30,11 +30,11 @@ test-slow: $(VENV)/.dev  ## the statistical tests, over several seeds
 	$(PYTEST) -m slow
 
 # The files that need more than the library, its extras and pytest are left out.
-ELSEWHERE := $(wildcard tests/test_bench_*.py) tests/test_docs.py tests/test_recipes.py tests/test_report_browser.py
+ELSEWHERE := tests/test_docs.py tests/test_recipes.py tests/test_report_browser.py
 
 .PHONY: test-lowest
 test-lowest: $(LOWEST)/.made  ## the fast tests with the oldest versions that pyproject.toml allows, in .venv-lowest
-	$(subst $(BIN),$(LOWEST)/bin,$(PYTEST)) -m "not slow" $(addprefix --ignore=,$(ELSEWHERE))
+	$(subst $(BIN),$(LOWEST)/bin,$(PYTEST)) -m "not slow" tests $(addprefix --ignore=,$(ELSEWHERE))
 
 .PHONY: lint
 lint: $(VENV)/.dev  ## style and format of the sources
@@ -62,7 +62,7 @@ clean:  ## remove the environment, the caches and what the demo wrote
 	rm -rf $(VENV) $(LOWEST) demo bench-results build dist .pytest_cache .mypy_cache .ruff_cache
 	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Set-up runs once, and again when pyproject.toml changes.
+# Set-up runs once, and again when a pyproject.toml changes.
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit("vsbq needs Python 3.11 or later: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
@@ -74,16 +74,16 @@ $(VENV)/.demo: pyproject.toml $(VENV)/.created
 	$(BIN)/python -m pip install -q -e ".[demo]"
 	@touch $@
 
-$(VENV)/.bench: pyproject.toml $(VENV)/.created
-	$(BIN)/python -m pip install -q -e ".[bench]"
+$(VENV)/.bench: pyproject.toml benchmarks/pyproject.toml $(VENV)/.created
+	$(BIN)/python -m pip install -q -e . -e benchmarks
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml $(VENV)/.created
-	$(BIN)/python -m pip install -q -e ".[plot,bench,optuna,parquet,samplers,arviz,getdist]" --group dev
+$(VENV)/.dev: pyproject.toml benchmarks/pyproject.toml $(VENV)/.created
+	$(BIN)/python -m pip install -q -e ".[all]" -e benchmarks --group dev
 	@touch $@
 
 # What the tests use. A later pyparsing warns of how old versions of matplotlib call it, and warnings are errors here.
-TOOLS := pytest pytest-xdist jaxtyping beartype pandas "arviz-stats[xarray]" "pyparsing<3.3"
+TOOLS := pytest pytest-xdist jax jaxtyping beartype pandas joblib pybads "arviz-stats[xarray]" "pyparsing<3.3"
 
 $(LOWEST)/.made: pyproject.toml .ci/lowest.py
 	$(PYTHON) -m venv --clear $(LOWEST)

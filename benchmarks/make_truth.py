@@ -21,7 +21,7 @@ from vsbq_bench.metrics import DRAWS, gskl, mmtv
 from vsbq_bench.reference_sampler import ReferenceSampler, reference_posterior
 from vsbq_bench.truth import CHECK_POINTS, Truth, load_truth, read_truth, write_truth
 
-TRUTHS = Path(__file__).parents[1] / "src" / "vsbq" / "bench" / "truths"
+TRUTHS = Path(__file__).parent / "vsbq_bench" / "truths"
 LEAST_EFFECTIVE_SHARE = 0.6
 LARGEST_Z = 4.0
 LEAST_DISTINCT = 0.99

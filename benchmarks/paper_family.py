@@ -1,9 +1,13 @@
 """How far the paper's family can go on Rosenbrock–Gaussian: the ELBO traded for covering the posterior.
 
+    python benchmarks/paper_family.py
+
 50 components with shared diagonal scales, started by K-means on draws of the default posterior, maximise
-ELBO + γ E_p[log q] for several γ, with p the surrogate (importance-weighted draws). One JSON line per γ.
+ELBO + γ E_p[log q] for several γ, with p the surrogate (importance-weighted draws). One JSON line per γ,
+in benchmarks/results/paper_family.jsonl.
 """
 
+import argparse
 import json
 from pathlib import Path
 
@@ -65,6 +69,7 @@ def climb(mixture, gamma, u, weights, surrogate, box, rng):
 
 
 def main():
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     problem = rosenbrock_gaussian()
     rng = np.random.default_rng(0)
     trace = cma_trace(problem, np.random.default_rng([0, 1]))

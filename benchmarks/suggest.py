@@ -7,6 +7,7 @@ more evaluations: those that `post.suggest` asks for, or, as a control, draws of
 One JSON line per fit in benchmarks/results/suggest.jsonl; fits that have a line already are not repeated.
 """
 
+import argparse
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -104,6 +105,7 @@ def measured(problem, post, seed):
 
 
 def main():
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     done = {(line.problem, line.noise_sd, line.optimiser, line.seed) for line in read_lines([RESULTS])}
     for case in CASES:
         for seed in SEEDS:

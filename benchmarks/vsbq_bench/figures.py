@@ -16,8 +16,8 @@ import numpy as np
 from vsbq._typing import Float, ndarray
 from vsbq.data.evaluations import Evaluations
 from vsbq.fit import fit
-from vsbq.numerics.shaping import shaping_sd
 from vsbq.numerics.contours import contour_depth
+from vsbq.numerics.shaping import shaping_sd
 from vsbq.posterior import Posterior
 from vsbq.settings import Steps
 from vsbq.steps.mixture.policy import VariationalMixture
@@ -60,10 +60,8 @@ STAGE_COLOURS = {"trim": GREY, "surrogate": BLUE, "mixture": ORANGE, "refinement
 
 
 def _figure(height: float, width: float = WIDTH) -> Figure:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("figures need matplotlib: pip install 'vsbq[plot]'") from error
+    from matplotlib.figure import Figure
+
     return Figure(figsize=(width, height), dpi=DPI)
 
 

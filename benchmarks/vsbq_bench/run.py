@@ -76,7 +76,7 @@ def _in_parallel(runner: Runner, jobs: Sequence[Job]) -> Iterator[Line]:
     try:
         from joblib import Parallel, delayed
     except ImportError as error:
-        raise ImportError("several runs at a time need joblib: pip install 'vsbq[bench]'") from error
+        raise ImportError("several runs at a time need joblib: pip install ./benchmarks") from error
     # Threads, because each does nothing but wait for the process of its job.
     pool = Parallel(n_jobs=runner.processes, prefer="threads", return_as="generator_unordered", pre_dispatch="all")
     return iter(pool(delayed(runner.run_one)(job) for job in jobs))

@@ -8,6 +8,7 @@ from itertools import product
 from types import MappingProxyType
 from typing import NamedTuple
 
+from vsbq_bench.ablation import STEPS
 from vsbq_bench.zoo import ZOO
 
 __all__ = ["SUITES", "Block", "Job", "jobs_of"]
@@ -16,7 +17,7 @@ OURS = ("vsbq", "vsbq_paper")
 SYNTHETIC = ("two_moons", "rosenbrock_gaussian")
 BEHAVIOUR = ("timing", "multisensory")
 FURTHER = ("lumpy", "lotka_volterra")
-ABLATION = ("ablation_full", "ablation_white", "ablation_refined", "ablation_shaped", "ablation_passed")
+ABLATION = tuple(STEPS)
 NOISE_LEVELS = (0.0, 1.0, 3.0, 5.0, 7.0)
 FEWER = (1000, 2000)
 BBVI = ("bbvi_diagonal", "bbvi_full", "bbvi_mog5", "bbvi_mog50")
@@ -73,7 +74,7 @@ SUITES: Mapping[str, tuple[Block, ...]] = MappingProxyType(
             Block(problems=SYNTHETIC, methods=OURS, optimisers=("bads",), seeds=3),
             Block(problems=BEHAVIOUR, methods=OURS, optimisers=("bads",), noise_sds=(0.0, 3.0), seeds=3),
         ),
-        # What each step from the printed algorithm to the default brings.
+        # What each part of the default brings: the default without it.
         "ablation": (
             Block(problems=SYNTHETIC, methods=ABLATION, seeds=3),
             Block(problems=BEHAVIOUR, methods=ABLATION, noise_sds=(0.0, 3.0), seeds=3),

@@ -161,8 +161,7 @@ def _score(value: MedianInterval | Printed | None, bold: bool = False) -> str:
 
 
 def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    cells = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(row) + " |" for row in cells)
+    return "\n".join("| " + " | ".join(row) + " |" for row in (header, ["---"] * len(header), *rows))
 
 
 # Tables of scores

@@ -90,7 +90,7 @@ def _describe_optimiser(optimiser: str) -> dict[str, object]:
     try:
         versions = {package: version(package) for package in PACKAGES[optimiser]}
     except PackageNotFoundError as error:
-        raise ImportError(f"traces of {optimiser} need {error.name}: pip install 'vsbq[bench]'") from error
+        raise ImportError(f"traces of {optimiser} need {error.name}: pip install ./benchmarks") from error
     return {
         "optimiser": optimiser,
         "versions": versions,

@@ -173,7 +173,7 @@ def _strategy(problem: Problem, start: Float[ndarray, " d"], tolerance: float | 
     try:
         import cma
     except ImportError as error:
-        raise ImportError("optimiser traces need pycma: pip install 'vsbq[bench]'") from error
+        raise ImportError("optimiser traces need pycma: pip install ./benchmarks") from error
     options: dict[str, Any] = {
         "randn": lambda *shape: rng.standard_normal(shape),
         "seed": np.nan,  # pycma's word for: leave NumPy's global random state alone
@@ -231,7 +231,7 @@ def _bads() -> Any:
     try:
         from pybads import BADS
     except ImportError as error:
-        raise ImportError("BADS traces need PyBADS: pip install 'vsbq[bench]'") from error
+        raise ImportError("BADS traces need PyBADS: pip install ./benchmarks") from error
     return BADS
 
 

@@ -118,7 +118,7 @@ def _hessian(cost: Cost, u: Float[ndarray, " d"]) -> Float[ndarray, "d d"]:
     try:
         from numdifftools import Hessian
     except ImportError as error:
-        raise ImportError("the Laplace approximation needs numdifftools: pip install 'vsbq[bench]'") from error
+        raise ImportError("the Laplace approximation needs numdifftools: pip install ./benchmarks") from error
     with np.errstate(all="ignore"):
         hessian = np.asarray(Hessian(cost)(u), dtype=np.float64)
     return (hessian + hessian.T) / 2

@@ -118,7 +118,7 @@ def fit_network(training: TrainingSet, shaping: Shaping, settings: NnrSettings, 
         import jax
         import jax.numpy as jnp
     except ImportError as error:
-        raise ImportError("neural network regression needs JAX and optax: pip install 'vsbq[bench]'") from error
+        raise ImportError("neural network regression needs JAX and optax: pip install ./benchmarks") from error
     data = ShapedData.curved(training, training.values, shaping)
     mean = weak_prior(data, training.level, SparseGP(shaping=shaping), rng).start.hyp
     start = _initial(mean, settings, rng)
@@ -210,7 +210,7 @@ def _epoch(start: Weights, decay: float, batches: int, settings: NnrSettings) ->
         import jax
         import optax
     except ImportError as error:
-        raise ImportError("neural network regression needs JAX and optax: pip install 'vsbq[bench]'") from error
+        raise ImportError("neural network regression needs JAX and optax: pip install ./benchmarks") from error
     fall = settings.final_learning_rate / settings.learning_rate
     rate = optax.exponential_decay(settings.learning_rate, max(1, settings.max_epochs * batches), fall)
     decayed = jax.tree_util.tree_map_with_path(lambda path, _: path[-1].key == "weight", start)

@@ -69,7 +69,7 @@ def _ensemble(task: Task, target: Target) -> Any:
     try:
         import emcee
     except ImportError as error:
-        raise ImportError("ensemble sampling needs emcee: pip install 'vsbq[bench]'") from error
+        raise ImportError("ensemble sampling needs emcee: pip install ./benchmarks") from error
     moves = [(emcee.moves.StretchMove(), 0.4), (emcee.moves.DEMove(), 0.5), (emcee.moves.DEMove(gamma0=1.0), 0.1)]
     dimension = task.problem.dimension
     walkers = max(FEWEST_WALKERS, WALKERS_PER_DIMENSION * dimension)
@@ -142,7 +142,7 @@ def _nested(target: Target, box: BoxMap, rng: Generator) -> Any:
     try:
         import dynesty
     except ImportError as error:
-        raise ImportError("nested sampling needs dynesty: pip install 'vsbq[bench]'") from error
+        raise ImportError("nested sampling needs dynesty: pip install ./benchmarks") from error
 
     def log_likelihood(x: Float[ndarray, " d"]) -> float:
         return float((target(x[None]) - box.log_density(x[None]))[0])
