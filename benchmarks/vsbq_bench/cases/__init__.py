@@ -1,0 +1,1 @@
+"""Targets that nobody tuned on: shapes, and models as scientists write them."""
