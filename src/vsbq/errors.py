@@ -1,14 +1,61 @@
-"""What goes wrong, in words: the exceptions and the warning of the package, and how they name rows."""
+"""What goes wrong, in words: the exceptions and the warning of the package, and how they name rows and remedies."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 __all__ = ["EvaluationsError", "FitError", "VsbqError", "VsbqWarning"]
 
 
+class Argument(NamedTuple):
+    """An argument that a message advises, apart from its words: on the command line it is an option."""
+
+    name: str
+    value: Any = None  # None: whatever the user has
+    said: str | None = None  # what the library says, if not the name and the value
+
+    def __str__(self) -> str:
+        value = "" if self.value is None else repr(self.value)
+        return f"{self.name}={value}" if self.said is None else self.said
+
+
+class Message(str):
+    """Words for a user, in which the arguments that they advise can still be told from the rest."""
+
+    __slots__ = ("parts",)
+    parts: tuple[str | Argument, ...]
+
+    def __new__(cls, *parts: str | Argument | BaseException) -> Message:
+        """Join parts; a message or an error among them keeps its arguments."""
+        flat = tuple(piece for part in parts for piece in _pieces(part))
+        message = super().__new__(cls, "".join(map(str, flat)))
+        message.parts = flat
+        return message
+
+    def worded(self, say: Callable[[Argument], str]) -> str:
+        """The same message with other words for the arguments."""
+        return "".join(say(part) if isinstance(part, Argument) else part for part in self.parts)
+
+
+def _pieces(part: str | Argument | BaseException) -> tuple[str | Argument, ...]:
+    if isinstance(part, VsbqError):
+        return part.message.parts
+    if isinstance(part, Message):
+        return part.parts
+    return (part if isinstance(part, str | Argument) else str(part),)
+
+
 class VsbqError(Exception):
-    """Every error that the package raises on purpose."""
+    """Every error that the package raises on purpose; its message may come in parts."""
+
+    def __init__(self, *parts: str | Argument | BaseException) -> None:
+        super().__init__(Message(*parts))
+
+    @property
+    def message(self) -> Message:
+        """What `str` gives, with the arguments that it advises."""
+        return self.args[0]
 
 
 class EvaluationsError(VsbqError, ValueError):

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from vsbq._typing import ArrayLike, Float, ndarray
 from vsbq.data.row_labels import labels_of
-from vsbq.errors import VsbqError, names_in_words
+from vsbq.errors import Argument, VsbqError, names_in_words
 from vsbq.posterior import Posterior, RandomState
 
 __all__ = [
@@ -191,8 +191,9 @@ def refuse_different_tags(tags: Mapping[str, str | None]) -> None:
     if len(set(known.values())) > 1:
         words = ", ".join(f"'{name}' has '{tag}'" for name, tag in known.items())
         raise ComparisonError(
-            f"The evaluations carry different tags ({words}), so they may not be of the same data. Pass "
-            "check_tags=False if the data are the same."
+            f"The evaluations carry different tags ({words}), so they may not be of the same data. Pass ",
+            Argument("check_tags", False),
+            " if the data are the same.",
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from vsbq._typing import Bool, Float, Int, ndarray
-from vsbq.errors import count_in_words, names_in_words, rows_in_words
+from vsbq.errors import Argument, Message, count_in_words, names_in_words, rows_in_words
 from vsbq.numerics.contours import contour_depth
 
 if TYPE_CHECKING:
@@ -132,9 +132,10 @@ def _stand_in(finite: Evaluations) -> Iterator[Finding]:
 
 def _sign(finite: Evaluations) -> Iterator[Finding]:
     if looks_negated(finite.points, finite.log_density):
-        message = (
-            "The log densities look negated: the lowest lie close together and the highest far out. "
-            "Pass them as neg_log_density= if they are negative log densities."
+        message = Message(
+            "The log densities look negated: the lowest lie close together and the highest far out. Pass ",
+            Argument("neg_log_density", said="them as neg_log_density="),
+            " if they are negative log densities.",
         )
         yield Finding("warning", "sign", message)
 

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
 from vsbq._typing import Float, ndarray
 from vsbq.data import validation as door
 from vsbq.data.audit import duplicate_groups
-from vsbq.errors import EvaluationsError, count_in_words, names_in_words
+from vsbq.data.evaluations import Evaluations
+from vsbq.errors import Argument, EvaluationsError, count_in_words, names_in_words
 
-if TYPE_CHECKING:
-    from vsbq.data.evaluations import Evaluations
-
-__all__ = ["check_same_problem", "joined_prior", "joined_sd", "joined_tag", "read_tag"]
+__all__ = ["check_same_problem", "join", "joined_prior", "joined_sd", "joined_tag"]
 
 
-def read_tag(tag: Any) -> str | None:
-    """The user's word for model and data; an empty one is none."""
-    if not isinstance(tag, str | None):
-        raise EvaluationsError(f"tag must be a string, but is {tag!r:.80}. Pass str(tag).")
-    try:
-        return (tag or "").encode().decode() or None
-    except UnicodeError:
-        raise EvaluationsError(f"tag is {tag!r:.80}, which is no text in Unicode. Pass another string.") from None
+def join(one: Evaluations, other: Evaluations) -> Evaluations:
+    """Both sets of evaluations as one, validated again; its notes say what was joined."""
+    check_same_problem(one, other)
+    prior, prior_notes = joined_prior(one, other)
+    tag, tag_notes = joined_tag(one, other)
+    together = Evaluations(
+        np.concatenate([one.points, other.points]),
+        np.concatenate([one.log_density, other.log_density]),
+        log_density_sd=joined_sd(one, other),
+        bounds=one.bounds,
+        plausible_bounds=one.plausible_bounds or other.plausible_bounds,
+        names=one.names,
+        log_prior=prior,
+        check_sign=False,
+        tag=tag,
+    )
+    notes = [f"Joined {len(one)} and {len(other)} evaluations.", *prior_notes, *tag_notes]
+    return together._with_notes([*notes, *one.notes, *other.notes])
 
 
 def check_same_problem(one: Evaluations, other: Evaluations) -> None:
@@ -46,7 +52,9 @@ def check_same_problem(one: Evaluations, other: Evaluations) -> None:
     if None not in (one.tag, other.tag) and one.tag != other.tag:
         raise EvaluationsError(
             f"The tag is {one.tag!r:.80} on one side and {other.tag!r:.80} on the other, so they are of different "
-            "models or data. Join only evaluations of the same log density; if these are, use with_tag."
+            "models or data. Join only evaluations of the same log density; if these are, use ",
+            Argument("tag", said="with_tag"),
+            ".",
         )
     _check_same_offset(one, other)
 

@@ -13,7 +13,7 @@ from scipy.optimize import OptimizeResult
 from vsbq._typing import Bool, Float, Int, ndarray
 from vsbq.data.audit import copied_column, duplicate_groups, looks_negated
 from vsbq.data.bounds import Bounds, BoundsLike, default_names
-from vsbq.errors import EvaluationsError, count_in_words, join_words, names_in_words, rows_in_words
+from vsbq.errors import Argument, EvaluationsError, count_in_words, join_words, names_in_words, rows_in_words
 
 Nonfinite = Literal["raise", "drop", "floor"]
 Outside = Literal["raise", "drop"]
@@ -92,8 +92,10 @@ def read_values(log_density: Any, neg_log_density: Any, log_likelihood: Any, log
         return -values if label == "neg_log_density" else values
     if log_prior is None:
         raise EvaluationsError(
-            "log_likelihood alone is not a posterior. Pass log_prior as well: one value per row, or one number for a "
-            "flat prior (minus the log of the volume within the bounds)."
+            "log_likelihood alone is not a posterior. Pass ",
+            Argument("log_prior"),
+            " as well: one value per row, or one number for a flat prior (minus the log of the volume within the "
+            "bounds).",
         )
     prior = read_prior(log_prior, len(values))
     with np.errstate(invalid="ignore"):
@@ -227,9 +229,10 @@ def apply_nonfinite(rows: Rows, policy: str) -> Rows:
         rows = _floor_nan(rows)
     found = [f"{what} in {_count(mask, 'row')} {rows.words(mask)}" for what, mask in _nonfinite(rows).items()]
     if found:
-        floor = "" if policy == "floor" else ", or nonfinite='floor' to count a NaN log density as a density of zero"
-        remedy = f"Correct them, or pass nonfinite='drop' to leave these rows out{floor}."
-        raise EvaluationsError(f"Some numbers are not finite: {join_words(found)}. {remedy}")
+        drop = ("Correct them, or pass ", Argument("nonfinite", "drop"), " to leave these rows out")
+        floor = (", or ", Argument("nonfinite", "floor"), " to count a NaN log density as a density of zero")
+        remedy = drop if policy == "floor" else drop + floor
+        raise EvaluationsError(f"Some numbers are not finite: {join_words(found)}. ", *remedy, ".")
     _check_prior(rows)
     return rows if policy == "drop" else _note_zero_density(rows)
 
@@ -293,7 +296,7 @@ def _check_prior(rows: Rows) -> None:
     if clash.any():
         raise EvaluationsError(
             f"The log prior is -inf but the log density is not in {_count(clash, 'row')} {rows.words(clash)}. "
-            "Pass the log density with the prior in it, or log_likelihood= for values without it."
+            "Pass log densities with the prior in them; values without it are a log_likelihood."
         )
 
 
@@ -318,7 +321,9 @@ def apply_outside(rows: Rows, bounds: Bounds, names: tuple[str, ...], policy: st
     found = f"{_count(outside, 'point')} outside the hard bounds of {which} {rows.words(outside)}"
     if policy == "drop":
         return rows.keep(~outside, f"Left out {found}.")
-    raise EvaluationsError(f"points has {found}. Widen the bounds, or pass outside='drop' to leave these rows out.")
+    raise EvaluationsError(
+        f"points has {found}. Widen the bounds, or pass ", Argument("outside", "drop"), " to leave these rows out."
+    )
 
 
 # Checks of what is left: is there anything to learn from it, and does it contradict itself?
@@ -338,8 +343,11 @@ def check_usable(rows: Rows, names: tuple[str, ...], *, check_sign: bool) -> Non
     if check_sign and looks_negated(points, values):
         raise EvaluationsError(
             f"The log densities look negated: the lowest (down to {values.min():.4g}) lie close together, the highest "
-            f"(up to {values.max():.4g}) far out. Pass them as neg_log_density= if they are negative log densities, or "
-            "check_sign=False if they are right."
+            f"(up to {values.max():.4g}) far out. Pass ",
+            Argument("neg_log_density", said="them as neg_log_density="),
+            " if they are negative log densities, or ",
+            Argument("check_sign", False),
+            " if they are right.",
         )
 
 
@@ -386,6 +394,7 @@ def _check_duplicates(rows: Rows) -> None:
         more = f", and {clash.size - 5} more" if clash.size > 5 else ""
         raise EvaluationsError(
             f"{count_in_words(clash.size, 'pair')} of rows with the same point have log densities that differ by more "
-            f"than {DISAGREEMENT} (rows {'; '.join(pairs)}{more}). Pass log_density_sd if the log density is noisy, or "
-            "keep only one row of each point."
+            f"than {DISAGREEMENT} (rows {'; '.join(pairs)}{more}). Pass ",
+            Argument("log_density_sd"),
+            " if the log density is noisy, or keep only one row of each point.",
         )

@@ -11,7 +11,7 @@ from scipy.spatial import cKDTree
 from vsbq._typing import Bool, Float, Int, ndarray
 from vsbq.data.evaluations import Evaluations
 from vsbq.data.transform import GRID, InferenceSpace, infer_space, rotated
-from vsbq.errors import FitError
+from vsbq.errors import Argument, FitError
 from vsbq.history import Trimmed
 from vsbq.numerics.contours import HOPELESS, POSTERIOR, SURROUNDINGS, contour_depth, near_top
 from vsbq.numerics.subset import spread_rows
@@ -113,7 +113,9 @@ def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[Training
     if zero.all():
         raise FitError(
             "Every point with a finite log density was also evaluated as -inf, so that the density is zero everywhere. "
-            "Check the evaluations that were repeated, or leave those of -inf out with nonfinite='drop'."
+            "Check the evaluations that were repeated, or leave those of -inf out with ",
+            Argument("nonfinite", "drop"),
+            ".",
         )
     values = _stand_in(u, values, merged.noise_sd, settings)
     keep = _keep(values, merged.noise_sd, evaluations.dimension, settings)

@@ -50,7 +50,10 @@ def read_npz(stream: BufferedIOBase, size: int) -> Table:
             raise EvaluationsError("it is compressed in a way that NumPy does not use. Write it with np.savez.")
         arrays = {member.filename.removesuffix(".npy"): _read_npy(archive, member) for member in members}
     if "header" in arrays and "mixture_means" in arrays:
-        raise EvaluationsError("it is a saved posterior. Use vsbq.load(path).evaluations.")
+        raise EvaluationsError(
+            "it is a saved posterior. Its evaluations are vsbq.load(path).evaluations; vsbq report, sample, compare "
+            "and suggest take it as it is."
+        )
     return _columns(arrays)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from vsbq.errors import EvaluationsError, names_in_words
+from vsbq.errors import Argument, EvaluationsError, Message, names_in_words
 from vsbq.io.readers.number_format import hint
 from vsbq.io.readers.table import Table
 
@@ -108,16 +108,23 @@ def _one_value(table: Table, found: dict[str, list[str]]) -> dict[str, list[str]
         raise _ambiguous(table, "no column is clearly the log density")
     if not found["log_prior"]:
         which = names_in_words(found["log_likelihood"])
-        raise _ambiguous(
-            table, f"{which} is a likelihood, which is no posterior without a prior (a column log_prior, or log_prior=)"
-        )
+        why = f"{which} is a likelihood, which is no posterior without a prior (a column log_prior, or "
+        raise _ambiguous(table, Message(why, Argument("log_prior"), ")"))
     return found
 
 
 def _ambiguous(table: Table, why: str) -> EvaluationsError:
     return EvaluationsError(
-        f"{why}. Name the column with log_density=, neg_log_density= (if it was minimised) or log_likelihood= with "
-        f"log_prior=. The columns are {names_in_words(table.columns, 30)}."
+        why,
+        ". Name the column with ",
+        Argument("log_density", "NAME"),
+        ", ",
+        Argument("neg_log_density", "NAME"),
+        " (if it was minimised) or ",
+        Argument("log_likelihood", "NAME"),
+        " with ",
+        Argument("log_prior", "NAME"),
+        f". The columns are {names_in_words(table.columns, 30)}.",
     )
 
 
@@ -136,11 +143,14 @@ def find_parameters(table: Table, roles: Roles, params: list[str] | None) -> tup
     doubtful = [name for name in left if _plain(name) in DOUBTFUL]
     if doubtful:
         raise EvaluationsError(
-            f"the columns {names_in_words(doubtful)} may or may not be parameters. Name the parameters with params=. "
-            f"The columns are {names_in_words(table.columns, 30)}."
+            f"the columns {names_in_words(doubtful)} may or may not be parameters. Name the parameters with ",
+            Argument("params"),
+            f". The columns are {names_in_words(table.columns, 30)}.",
         )
     if not left:
-        raise EvaluationsError("no numeric column is left for the parameters. Name the columns with params=.")
+        raise EvaluationsError(
+            "no numeric column is left for the parameters. Name the columns with ", Argument("params"), "."
+        )
     words = {"hold no numbers": text, "hold other values": other_values, "count rows or runs": counters}
     notes = [f"Left out {names_in_words(names)}, which {why}." for why, names in words.items() if names]
     return left, notes

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from vsbq.errors import EvaluationsError, names_in_words
+from vsbq.errors import Argument, EvaluationsError, Message, names_in_words
 
 __all__ = ["Marks", "Spelling", "TextFormat", "hint"]
 
@@ -98,23 +98,30 @@ class Marks:
         """Refuse what can be read in two ways."""
         if len(self.first) == 2:
             raise EvaluationsError(
-                f"line {self.first[',']} has a comma in a number and line {self.first['.']} a point. Pass decimal=',' "
-                "and thousands='.' if commas are decimal, thousands=',' if they separate thousands, or use points "
-                "everywhere."
+                f"line {self.first[',']} has a comma in a number and line {self.first['.']} a point. Pass ",
+                Argument("decimal", ","),
+                " and ",
+                Argument("thousands", "."),
+                " if commas are decimal, ",
+                Argument("thousands", ","),
+                " if they separate thousands, or use points everywhere.",
             )
         for mark in self.first:
             if mark not in self.clear and (mark == "," or self.semicolons):
                 raise EvaluationsError(_two_ways(mark, self.grouped[mark], names))
 
 
-def _two_ways(mark: str, grouped: dict[int, tuple[int, str]], names: Sequence[str]) -> str:
+def _two_ways(mark: str, grouped: dict[int, tuple[int, str]], names: Sequence[str]) -> Message:
     line, cell = next(iter(grouped.values()))
     whole, _, rest = cell.partition(mark)
     columns = names_in_words(names[i] for i in grouped)
-    return (
+    return Message(
         f"its numbers can be read in two ways: {cell!r} in line {line} is {whole}.{rest} or {whole}{rest}, and so are "
-        f"all others in {columns}. Pass decimal={mark!r} if the {'comma' if mark == ',' else 'point'} is decimal, or "
-        f"thousands={mark!r} if it separates thousands."
+        f"all others in {columns}. Pass ",
+        Argument("decimal", mark),
+        f" if the {'comma' if mark == ',' else 'point'} is decimal, or ",
+        Argument("thousands", mark),
+        " if it separates thousands.",
     )
 
 
@@ -126,11 +133,11 @@ def _is_float(cell: str) -> bool:
     return True
 
 
-def hint(cell: str) -> str:
+def hint(cell: str) -> Message:
     """What to pass if a cell that is no number looks like one with thousands apart; empty if it does not."""
     found = WITH_THOUSANDS.fullmatch(cell.strip())
     if found is None or found["mark"] == found["decimal"]:
-        return ""
+        return Message()
     mark = next(sign for sign, alike in THOUSANDS.items() if found["mark"] in alike)
-    decimal = " and decimal=','" if found["decimal"] == "," and mark != "." else ""
-    return f" If {mark!r} separates thousands, pass thousands={mark!r}{decimal}."
+    decimal = (" and ", Argument("decimal", ",")) if found["decimal"] == "," and mark != "." else ()
+    return Message(f" If {mark!r} separates thousands, pass ", Argument("thousands", mark), *decimal, ".")

@@ -76,7 +76,8 @@ class Table:
                 more = f" (and {trouble.count - 1} more such cells)" if trouble.count > 1 else ""
                 raise EvaluationsError(
                     f"line {trouble.line} has {trouble.cell!r:.60} in column '{name}', which is no number{more}. "
-                    f"Correct it, leave the cell empty, or name other columns.{hint(trouble.cell)}"
+                    "Correct it, leave the cell empty, or name other columns.",
+                    hint(trouble.cell),
                 )
 
     def check_names(self, names: list[str]) -> None:

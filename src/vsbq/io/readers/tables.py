@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from vsbq.data.evaluations import Evaluations
-from vsbq.errors import EvaluationsError, VsbqError
+from vsbq.errors import Argument, EvaluationsError, VsbqError
 from vsbq.io.readers.binary_tables import read_npz, read_parquet
 from vsbq.io.readers.columns import Roles, find_likelihood, find_parameters, find_roles
 from vsbq.io.readers.limits import most_bytes
@@ -62,7 +62,7 @@ def read_file(
             return Evaluations.from_recorder(path, **options)
         return evaluations_of(table, roles, params, options)
     except VsbqError as error:
-        raise EvaluationsError(f"{name}: {error}") from error
+        raise EvaluationsError(f"{name}: ", error) from error
 
 
 def _is_recorded(path: str | os.PathLike[str]) -> bool:
@@ -169,7 +169,7 @@ def evaluations_of(table: Table, given: Roles, params: Any, options: Mapping[str
         )
     except EvaluationsError as error:
         counted = " Rows count from 0 below the names." if "(row" in str(error) else ""
-        raise EvaluationsError(f"{error}{counted}") from error
+        raise EvaluationsError(error, counted) from error
     return made._with_notes([*table.notes, *notes, *made.notes])
 
 
@@ -186,5 +186,9 @@ def _check_sum(table: Table, roles: Roles) -> None:
         row = int(np.flatnonzero(wrong)[0])
         raise EvaluationsError(
             f"'{roles.log_density}' is not the sum of the log likelihood and '{roles.log_prior}': they differ by "
-            f"{gap[row]:.4g} in row {row}. Name the columns to be used with log_likelihood= and log_prior=."
+            f"{gap[row]:.4g} in row {row}. Name the columns to be used with ",
+            Argument("log_likelihood", "NAME"),
+            " and ",
+            Argument("log_prior", "NAME"),
+            ".",
         )

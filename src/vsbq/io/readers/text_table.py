@@ -16,7 +16,7 @@ from itertools import chain, islice
 
 import numpy as np
 
-from vsbq.errors import EvaluationsError, join_words
+from vsbq.errors import Argument, EvaluationsError, join_words
 from vsbq.io.readers import limits
 from vsbq.io.readers.number_format import Marks, Spelling, TextFormat
 from vsbq.io.readers.table import Column, Table, Trouble, check_header
@@ -47,7 +47,9 @@ def read_text_table(
             return _read(_lines(text, most_characters), suffix, spelling)
     except UnicodeError as error:
         raise EvaluationsError(
-            f"it is not text in {found} ({error!s:.200}). Save it as UTF-8, or pass encoding=, such as 'cp1252'."
+            f"it is not text in {found} ({error!s:.200}). Save it as UTF-8, or pass its encoding, such as ",
+            Argument("encoding", "cp1252"),
+            ".",
         ) from error
     except LookupError as error:
         raise EvaluationsError(f"the encoding {told.encoding!r} can't be used ({error}). Pass 'utf-8'.") from error
