@@ -11,7 +11,7 @@ import pytest
 
 from vsbq.data.bounds import Bounds
 from vsbq.data.evaluations import Evaluations
-from vsbq.data.joining import read_tag
+from vsbq.data.tags import read_tag
 from vsbq.errors import EvaluationsError
 
 N, D = 60, 3

@@ -8,8 +8,9 @@ prior is known at the evaluations only, the evaluations are fitted anew with the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -17,20 +18,20 @@ from scipy.special import logsumexp
 from vsbq._typing import Bool, Float, Int, ndarray
 from vsbq.data.evaluations import Evaluations
 from vsbq.errors import EvaluationsError, count_in_words, rows_in_words
+from vsbq.fit import fit
 from vsbq.history import Elbo, Evidence
 from vsbq.numerics import mixture as mix
 from vsbq.numerics.em import effective_size, weighted_em
 from vsbq.numerics.mixture import Mixture
 from vsbq.numerics.weights import weigh
-from vsbq.posterior.marginal import Marginal
+from vsbq.posterior import Posterior, RandomState
+from vsbq.posterior.density import log_density
+from vsbq.posterior.prior import LogPrior, PriorChange, log_ratio
 from vsbq.progress import logger
+from vsbq.settings import Settings, Steps
 from vsbq.steps.refine import Refined, Refinement, surrogate_sd
 
-if TYPE_CHECKING:
-    from vsbq.posterior import Posterior, RandomState
-    from vsbq.settings import Settings, Steps
-
-__all__ = ["DrawnMarginal", "LogPrior", "PriorChange", "with_prior"]
+__all__ = ["with_prior"]
 
 #: Weighted draws are used if they are worth at least this many, and only this share of them was impossible before.
 LEAST_EFFECTIVE = 1000
@@ -52,98 +53,6 @@ CAUTION = 2.0
 
 #: Draws of the new mixture from which its ELBO is taken.
 ELBO_DRAWS = 4000
-
-
-@dataclass(frozen=True, eq=False)
-class LogPrior:
-    """A log prior of the user: a function of points (n, D), or of one point (D,) if it takes no more."""
-
-    function: Callable[[ndarray], Any]
-    one_by_one: bool
-    label: str
-
-    @classmethod
-    def of(cls, function: Callable[[ndarray], Any], points: Float[ndarray, "n d"], label: str) -> LogPrior:
-        """Find out on a few points whether the function takes many at once; their number is not that of parameters."""
-        if isinstance(function, LogPrior):
-            return function
-        few = points[: points.shape[1] + 2]
-        try:
-            many = np.shape(function(few.copy()))
-        except Exception:
-            # Whatever is wrong with many points at once: if it is wrong with one as well, that is raised below.
-            many = None
-        made = cls(function, many not in ((len(few),), (len(few), 1)), label)
-        made(few)
-        return made
-
-    def __call__(self, points: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
-        """Log prior densities; −inf is fine, NaN and +inf are not."""
-        x = np.array(points)
-        raw = [self.function(row) for row in x] if self.one_by_one else self.function(x)
-        try:
-            values = np.asarray(raw, dtype=np.float64).reshape(len(points))
-        except (TypeError, ValueError) as error:
-            raise EvaluationsError(
-                f"{self.label} gave no number for a point of {points.shape[1]} parameters ({error}). Pass a function "
-                "of points (n, D) that returns n log densities, or of one point that returns one."
-            ) from None
-        bad = np.flatnonzero(np.isnan(values) | np.isposinf(values))
-        if bad.size:
-            raise EvaluationsError(
-                f"{self.label} is {values[bad[0]]} at the point {points[bad[0]].tolist()} and {bad.size - 1} others. "
-                "Return finite log densities, or -inf where the prior is zero."
-            )
-        return values
-
-
-@dataclass(frozen=True, eq=False)
-class PriorChange:
-    """How a posterior follows from the one before: log density before + new − old − `log_mean`."""
-
-    density_before: Callable[[ndarray], ndarray]
-    old: LogPrior
-    new: LogPrior
-    log_mean: float  # log of the mean of new / old under the posterior before: by this the log evidence moved
-    pareto_shape: float
-    effective_draws: float
-
-    def log_pdf(self, x: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
-        """Log density at points inside the bounds."""
-        out = np.full(len(x), -np.inf)
-        ratio = _log_ratio(self.old, self.new, x)
-        rows = np.flatnonzero(np.isfinite(ratio))
-        if rows.size:
-            out[rows] = self.density_before(x[rows]) + ratio[rows] - self.log_mean
-        return out
-
-
-@dataclass(frozen=True, eq=False)
-class DrawnMarginal(Marginal):
-    """A marginal whose moments are the mixture's plus what the draws say is different.
-
-    A prior with an edge makes the ratio to the mixture jump, which draws take better than quadrature.
-    """
-
-    u: Float[ndarray, " n"] = field(kw_only=True)
-    more: Float[ndarray, " n"] = field(kw_only=True)  # weight of each draw beyond that of the mixture
-
-    @classmethod
-    def of(cls, marginal: Marginal, u: Float[ndarray, " n"], more: Float[ndarray, " n"]) -> DrawnMarginal:
-        """A corrected marginal with its draws."""
-        own = {part.name: getattr(marginal, part.name) for part in fields(marginal)}
-        return cls(**own, u=u, more=more)
-
-    def _moment(self, function) -> float:  # type: ignore[no-untyped-def]
-        plain = replace(Marginal(*(getattr(self, part.name) for part in fields(Marginal))), correction=None)
-        return plain._moment(function) + float(self.more @ function(self.space.inverse(self.u[:, None])[:, 0]))
-
-
-def _log_ratio(old: LogPrior, new: LogPrior, x: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
-    """Log of new / old; −inf where the new prior is zero, +inf where only the old one is."""
-    before, after = old(x), new(x)
-    with np.errstate(invalid="ignore"):
-        return np.where(np.isneginf(after), -np.inf, after - before)
 
 
 def with_prior(
@@ -171,8 +80,6 @@ def with_prior(
             f"{'not in this posterior' if post.evaluations is None else 'of likelihood and prior together'}. Make "
             "Evaluations with log_prior= (or pass old_log_prior=), and fit or load them in full."
         )
-    from vsbq.fit import fit
-
     noted = changed._with_notes([*changed.notes, f"Changed the prior by a new fit: {moved}."])
     return fit(noted, settings=settings, rng=generator, progress=False)
 
@@ -289,10 +196,10 @@ def _reweighted(post: Posterior, old: LogPrior, new: LogPrior, rng: np.random.Ge
     if post.refined is None:
         return "there are no weighted draws in this posterior (not refined, or from a compact file)"
     x = post.space.inverse(post.refined.points)
-    found = _weigh(post.refined, _log_ratio(old, new, x))
+    found = _weigh(post.refined, log_ratio(old, new, x))
     if isinstance(found, str):
         return found
-    change = PriorChange(post._log_pdf, old, new, found.log_mean, found.shape, found.effective)
+    change = PriorChange(partial(log_density, post), old, new, found.log_mean, found.shape, found.effective)
     evidence = _evidence(post, x, found, rng)
     if isinstance(evidence, str):
         return evidence
@@ -369,6 +276,6 @@ def _elbo(moved: Posterior, x: Float[ndarray, "n d"], ratio: Float[ndarray, " n"
     mass = float(weights.sum())
     rows = rng.choice(len(weights), ELBO_DRAWS, p=weights / mass)
     u = moved.refined.points[rows]
-    gap = moved._log_pdf(x[rows]) - mix.log_pdf(moved.mixture, u) + moved.space.log_jacobian(u)
+    gap = log_density(moved, x[rows]) - mix.log_pdf(moved.mixture, u) + moved.space.log_jacobian(u)
     error = float(gap.std() / np.sqrt(len(gap)))
     return Elbo(evidence.value + float(gap.mean()) + float(np.log(mass)), evidence.surrogate_sd, error)

@@ -1,4 +1,4 @@
-"""New evaluations beside those of a posterior: what `Posterior.update` fits."""
+"""New evaluations beside those of a posterior, and the fit of them all."""
 
 from __future__ import annotations
 
@@ -10,9 +10,27 @@ from vsbq._typing import ArrayLike, Float, ndarray
 from vsbq.data import validation as door
 from vsbq.data.evaluations import Evaluations
 from vsbq.errors import EvaluationsError, VsbqError, VsbqWarning
-from vsbq.posterior import Posterior
+from vsbq.fit import fit
+from vsbq.posterior import Posterior, RandomState
+from vsbq.settings import Settings, Steps
 
-__all__ = ["joined"]
+__all__ = ["joined", "update"]
+
+
+def update(
+    post: Posterior,
+    points: ArrayLike | Evaluations,
+    log_density: ArrayLike | None = None,
+    log_density_sd: ArrayLike | None = None,
+    log_prior: ArrayLike | None = None,
+    *,
+    settings: Settings | Steps | None = None,
+    rng: RandomState = None,
+    progress: bool | None = None,
+) -> Posterior:
+    """The posterior from new evaluations and the earlier ones together; see `Posterior.update`."""
+    together = joined(post, points, log_density, log_density_sd, log_prior)
+    return fit(together, settings=settings, start=post, rng=rng, progress=progress)
 
 
 def joined(
@@ -127,6 +145,6 @@ def _loses_prior(old: Evaluations, prior: Float[ndarray, " m"] | None) -> bool:
             "The earlier evaluations hold their log prior, the new ones do not: it is left out, and the prior of the "
             "updated posterior cannot be changed later. Pass log_prior to update to keep it.",
             VsbqWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return lost

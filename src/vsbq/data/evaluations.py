@@ -14,9 +14,9 @@ from scipy.optimize import OptimizeResult
 from vsbq._typing import ArrayLike, Bool, Float, Int, ndarray
 from vsbq.data import validation as door
 from vsbq.data.bounds import Bounds, BoundsLike
-from vsbq.data.joining import check_same_problem, joined_prior, joined_sd, joined_tag, read_tag
 from vsbq.data.row_labels import check_same_labels
-from vsbq.errors import EvaluationsError, names_in_words
+from vsbq.data.tags import read_tag
+from vsbq.errors import names_in_words
 
 __all__ = ["Evaluations"]
 
@@ -115,6 +115,9 @@ class Evaluations:
         for name, value in zip(self.__dataclass_fields__, fields, strict=True):
             object.__setattr__(self, name, value)
 
+    # Readers are doors: each imports its room, and its library, only when it is called, and what it finds passes the
+    # checks above.
+
     @classmethod
     def from_dataframe(
         cls,
@@ -137,27 +140,24 @@ class Evaluations:
 
         `log_density_sd` and `log_prior` may also be a number, for what is the same everywhere.
         """
-        columns = (log_density, neg_log_density, log_likelihood, log_prior, log_density_sd)
-        names, note = _parameter_columns(df, params, {name for name in columns if isinstance(name, str)})
-        values, negated, likelihood, prior, noise = (_column(df, c) if isinstance(c, str) else c for c in columns)
-        made = cls(
-            np.column_stack([door.read_numbers(_column(df, name), f"column '{name}'") for name in names]),
-            values,
-            neg_log_density=negated,
-            log_likelihood=likelihood,
-            log_prior=prior,
-            log_density_sd=noise,
+        from vsbq.io.readers.frames import read_dataframe
+
+        return read_dataframe(
+            df,
+            params,
+            log_density=log_density,
+            neg_log_density=neg_log_density,
+            log_likelihood=log_likelihood,
+            log_prior=log_prior,
+            log_density_sd=log_density_sd,
             bounds=bounds,
             plausible_bounds=plausible_bounds,
-            names=[str(name) for name in names],
             nonfinite=nonfinite,
             outside=outside,
             check_sign=check_sign,
             tag=tag,
         )
-        return made._with_notes([*note, *made.notes])
 
-    # Readers: each imports its library only when it is called, and passes what it finds through the checks above.
     # `options` are those of `Evaluations`: bounds, plausible_bounds, names, nonfinite, outside, check_sign,
     # log_prior, tag.
 
@@ -194,14 +194,19 @@ class Evaluations:
         from vsbq.io.readers.number_format import TextFormat
         from vsbq.io.readers.tables import read_file
 
-        roles = Roles(
-            log_density=log_density,
-            neg_log_density=neg_log_density,
-            log_likelihood=log_likelihood,
-            log_prior=log_prior,
-            log_density_sd=log_density_sd,
+        return read_file(
+            path,
+            Roles(
+                log_density=log_density,
+                neg_log_density=neg_log_density,
+                log_likelihood=log_likelihood,
+                log_prior=log_prior,
+                log_density_sd=log_density_sd,
+            ),
+            params,
+            TextFormat(encoding, decimal, thousands),
+            options,
         )
-        return read_file(path, roles, params, TextFormat(encoding, decimal, thousands), options)
 
     @classmethod
     def from_optuna(cls, study: Any, study_name: str | None = None, **options: Any) -> Evaluations:
@@ -321,24 +326,9 @@ class Evaluations:
         return noted
 
     def __add__(self, other: Evaluations) -> Evaluations:
-        if not isinstance(other, Evaluations):
-            return NotImplemented
-        check_same_problem(self, other)
-        prior, prior_notes = joined_prior(self, other)
-        tag, tag_notes = joined_tag(self, other)
-        together = Evaluations(
-            np.concatenate([self.points, other.points]),
-            np.concatenate([self.log_density, other.log_density]),
-            log_density_sd=joined_sd(self, other),
-            bounds=self.bounds,
-            plausible_bounds=self.plausible_bounds or other.plausible_bounds,
-            names=self.names,
-            log_prior=prior,
-            check_sign=False,
-            tag=tag,
-        )
-        notes = [f"Joined {len(self)} and {len(other)} evaluations.", *prior_notes, *tag_notes]
-        return together._with_notes([*notes, *self.notes, *other.notes])
+        from vsbq.data.joining import join
+
+        return join(self, other) if isinstance(other, Evaluations) else NotImplemented
 
     def __repr__(self) -> str:
         finite = self.log_density[np.isfinite(self.log_density)]
@@ -350,25 +340,3 @@ class Evaluations:
         )
         tag = "" if self.tag is None else f", tag {self.tag!r:.80}"
         return f"Evaluations({len(self)} points, {best}, {noise}, parameters {names_in_words(self.names)}{tag})"
-
-
-def _column(df: TableLike, name: str) -> ndarray:
-    if name not in list(df.columns):
-        known = names_in_words(str(column) for column in df.columns)
-        raise EvaluationsError(f"There is no column '{name}' in the data frame. Use one of {known}.")
-    return np.asarray(df[name].to_numpy())
-
-
-def _parameter_columns(df: TableLike, params: Sequence[str] | None, taken: set[Any]) -> tuple[list[str], list[str]]:
-    """The columns of the parameters, and a note on columns that were left out because they hold no numbers."""
-    if params is not None:
-        names, left_out = [params] if isinstance(params, str) else list(params), []
-    else:
-        door.check_column_count(len(df.columns), "the data frame")
-        others = [name for name in df.columns if name not in taken]
-        numeric = [np.asarray(df[name].to_numpy()).dtype.kind in "fiu" for name in others]
-        names = [name for name, fine in zip(others, numeric, strict=True) if fine]
-        left_out = [str(name) for name, fine in zip(others, numeric, strict=True) if not fine]
-    if not names:
-        raise EvaluationsError("No numeric column is left for the parameters. Name the columns with params=.")
-    return names, [f"Left out {names_in_words(left_out)}, which hold no numbers."] if left_out else []

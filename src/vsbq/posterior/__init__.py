@@ -2,6 +2,7 @@
 
 from vsbq.posterior.marginal import Marginal
 from vsbq.posterior.posterior import Posterior, RandomState
+from vsbq.posterior.prior import PriorChange
 from vsbq.posterior.summary import Summary
 
-__all__ = ["Marginal", "Posterior", "RandomState", "Summary"]
+__all__ = ["Marginal", "Posterior", "PriorChange", "RandomState", "Summary"]

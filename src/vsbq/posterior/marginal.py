@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
@@ -133,3 +133,24 @@ class Marginal:
         inside = ~self.space.bounds.outside(column)[:, 0]
         held = np.clip(column, self.space.bounds.lower, self.space.bounds.upper)
         return self.space.forward(held)[:, 0], inside
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnMarginal(Marginal):
+    """A marginal whose moments are the mixture's plus what the draws say is different.
+
+    A prior with an edge makes the ratio to the mixture jump, which draws take better than quadrature.
+    """
+
+    u: Float[ndarray, " n"] = field(kw_only=True)
+    more: Float[ndarray, " n"] = field(kw_only=True)  # weight of each draw beyond that of the mixture
+
+    @classmethod
+    def of(cls, marginal: Marginal, u: Float[ndarray, " n"], more: Float[ndarray, " n"]) -> DrawnMarginal:
+        """A corrected marginal with its draws."""
+        own = {part.name: getattr(marginal, part.name) for part in fields(marginal)}
+        return cls(**own, u=u, more=more)
+
+    def _moment(self, function) -> float:  # type: ignore[no-untyped-def]
+        plain = replace(Marginal(*(getattr(self, part.name) for part in fields(Marginal))), correction=None)
+        return plain._moment(function) + float(self.more @ function(self.space.inverse(self.u[:, None])[:, 0]))

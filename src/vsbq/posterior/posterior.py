@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.optimize import minimize
 
 from vsbq._typing import ArrayLike, Float, ndarray
-from vsbq.analysis.prior_change import DrawnMarginal, PriorChange
 from vsbq.data.bounds import Bounds
 from vsbq.data.evaluations import Evaluations
 from vsbq.data.transform import InferenceSpace
 from vsbq.history import Elbo, Evidence, History
-from vsbq.numerics import mixture as mix
 from vsbq.numerics.mixture import Mixture
-from vsbq.posterior.marginal import NODES, Marginal
+from vsbq.posterior import density, moments
+from vsbq.posterior.marginal import Marginal
+from vsbq.posterior.prior import PriorChange
 from vsbq.posterior.summary import Summary
+from vsbq.settings import Settings, Steps
 from vsbq.steps.model import LogDensityModel
 from vsbq.steps.refine import Refined
 
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from vsbq.analysis.comparison import Comparison
-    from vsbq.io.files.exports import LivePoints, MassMatrix
-    from vsbq.settings import Settings, Steps
+    from vsbq.io.files.starts import LivePoints, MassMatrix
 
 RandomState = int | np.random.Generator | None
 
@@ -112,39 +111,14 @@ class Posterior:
 
         They are picked from the draws of the refinement; more than those hold come with repetitions.
         """
-        if n < 0:
-            raise ValueError(f"The number of draws is at least 0, not {n}.")
-        generator = np.random.default_rng(rng)
-        if self.refined is None:
-            return self.space.inverse(mix.sample(self.mixture, int(n), generator))
-        return self.space.inverse(self.refined.draw(int(n), generator))
+        return density.draw(self, n, np.random.default_rng(rng))
 
     def log_pdf(self, x: ArrayLike) -> Any:
         """Log posterior density with respect to the user's parameters; −inf outside the bounds.
 
         One point of D numbers gives a number; n points (n, D) give n numbers.
         """
-        values = np.asarray(x, dtype=np.float64)
-        points = np.atleast_2d(values)
-        if values.ndim > 2 or points.shape[1] != self.dimension:
-            raise ValueError(f"Points have {self.dimension} coordinates; got an array of shape {values.shape}.")
-        inside = ~self.bounds.outside(points).any(axis=1) & np.isfinite(points).all(axis=1)
-        out = np.full(len(points), -np.inf)
-        out[inside] = self._log_pdf(points[inside])
-        return float(out[0]) if values.ndim < 2 else out
-
-    def _log_pdf(self, x: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
-        """The density that the surrogate expects, normalised, where it is trusted; the mixture's elsewhere."""
-        if self.prior_change is not None:
-            return self.prior_change.log_pdf(x)
-        u = self.space.forward(x)
-        out = mix.log_pdf(self.mixture, u) - self.space.log_jacobian(u)
-        if self.refined is not None:
-            space = self.refined.region.surrogate.space
-            turned = space.forward(x)
-            known = self.refined.region.log_density(turned) - space.log_jacobian(turned)
-            out = np.where(np.isnan(known), out, known - self.refined.evidence.value)
-        return out
+        return density.log_pdf(self, x)
 
     def pdf(self, x: ArrayLike) -> Any:
         """Posterior density; see `log_pdf`."""
@@ -152,87 +126,35 @@ class Posterior:
 
     def marginal(self, parameter: int | str) -> Marginal:
         """The marginal posterior of one parameter, by number or by name."""
-        i = self.names.index(parameter) if isinstance(parameter, str) else range(self.dimension)[parameter]
-        one = self.space.columns([i])
-        sds = np.linalg.norm(self.mixture.trils[:, i], axis=1)
-        plain = Marginal(self.names[i], one, self.mixture.log_weights, self.mixture.means[:, i], sds)
-        if self.refined is None:
-            return plain
-        corrected = plain.corrected(self.refined.points[:, i], *self.refined.both_weights)
-        if self.prior_change is None:
-            return corrected
-        return DrawnMarginal.of(
-            corrected, self.refined.points[:, i], self.refined.weights - self.refined.mixture_weights
-        )
+        return moments.marginal(self, parameter)
 
     def mean(self) -> Float[ndarray, " d"]:
         """Posterior mean of each parameter."""
-        return np.array([self.marginal(i).mean() for i in range(self.dimension)])
+        return moments.mean(self)
 
     def cov(self) -> Float[ndarray, "d d"]:
         """Posterior covariance in the user's space."""
-        if self.refined is None:
-            return self._mixture_cov()
-        plain = replace(self, refined=None)
-        centre = plain.mean()
-        x = self.space.inverse(self.refined.points) - centre
-        moved = self.refined.shift(x)
-        products = self.refined.shift(np.einsum("ni,nj->nij", x, x).reshape(len(x), -1)).reshape(len(centre), -1)
-        cov = plain.cov() + products - np.outer(moved, moved)
-        sd = np.array([self.marginal(i).sd() for i in range(self.dimension)])
-        turn = sd / np.sqrt(np.diagonal(cov))
-        return cov * np.outer(turn, turn)
-
-    def _mixture_cov(self) -> Float[ndarray, "d d"]:
-        """Covariance of the mixture, by Gauss–Hermite quadrature per component."""
-        centre = self.mean()
-        nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
-        weights = weights / weights.sum()
-        sigma = np.einsum("kij,klj->kil", self.mixture.trils, self.mixture.trils)
-        out = np.empty((self.dimension, self.dimension))
-        marginals = [self.marginal(i) for i in range(self.dimension)]
-        for i, first in enumerate(marginals):
-            a = first.means[:, None] + first.sds[:, None] * nodes
-            x = first.space.inverse(a.reshape(-1, 1)).reshape(a.shape) - centre[i]
-            out[i, i] = np.exp(first.log_weights) @ (x**2 @ weights)
-            for j in range(i):
-                slope = sigma[:, i, j] / first.sds**2
-                rest = np.sqrt(np.maximum(sigma[:, j, j] - slope * sigma[:, i, j], 0.0))
-                b = marginals[j].means[:, None] + (slope * first.sds)[:, None] * nodes
-                inner = b[:, :, None] + rest[:, None, None] * nodes
-                y = marginals[j].space.inverse(inner.reshape(-1, 1)).reshape(inner.shape) @ weights - centre[j]
-                out[i, j] = out[j, i] = np.exp(first.log_weights) @ ((x * y) @ weights)
-        return out
+        return moments.cov(self)
 
     def quantile(self, q: ArrayLike) -> Float[ndarray, ...]:
         """Quantiles of each parameter: shape (D,) for one share, (len(q), D) for several."""
-        return np.stack([self.marginal(i).quantile(q) for i in range(self.dimension)], axis=-1)
+        return moments.quantile(self, q)
 
     def mode(self) -> Float[ndarray, " d"]:
         """The point of highest posterior density in the user's space (inside the region that holds the mass)."""
-        u = np.concatenate([self.mixture.means, mix.sample(self.mixture, 4000, np.random.default_rng(0))])
-        density = self._log_pdf(self.space.inverse(u))
-        limits = list(zip(u.min(axis=0), u.max(axis=0), strict=True))
-
-        def negative(point: Float[ndarray, " d"]) -> float:
-            return -float(self._log_pdf(self.space.inverse(point[None]))[0])
-
-        climbs = [minimize(negative, u[k], method="L-BFGS-B", bounds=limits) for k in np.argsort(-density)[:3]]
-        return self.space.inverse(min(climbs, key=lambda found: found.fun).x[None])[0]
+        return density.mode(self)
 
     def summary(self) -> Summary:
         """A small table with names: mean, sd and the central 90 % interval."""
-        low, middle, high = self.quantile([0.05, 0.5, 0.95])
-        sd = np.array([self.marginal(i).sd() for i in range(self.dimension)])
-        return Summary(self.names, self.mean(), sd, low, middle, high)
+        return moments.summary(self)
+
+    # Doors: each imports its room only when it is called.
 
     def to_dataframe(self, n: int = 4000, rng: RandomState = None) -> pandas.DataFrame:
         """Draws as a pandas DataFrame with one column per parameter."""
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError("to_dataframe needs pandas: pip install pandas") from error
-        return pandas.DataFrame(self.sample(n, rng), columns=list(self.names))
+        from vsbq.io.files.exports import to_dataframe
+
+        return to_dataframe(self, n, rng)
 
     def plot(self, **options: Any) -> Figure:
         """Corner plot of the posterior with the evaluations under it; needs the extra vsbq[plot]."""
@@ -267,11 +189,11 @@ class Posterior:
         All other arguments are those of `vsbq.fit`. Where the fit had to estimate the noise of the earlier evaluations
         and the new ones come with theirs, the earlier ones keep the estimate.
         """
-        from vsbq.analysis.update import joined
-        from vsbq.fit import fit
+        from vsbq.analysis.update import update
 
-        together = joined(self, points, log_density, log_density_sd, log_prior)
-        return fit(together, settings=settings, start=self, rng=rng, progress=progress)
+        return update(
+            self, points, log_density, log_density_sd, log_prior, settings=settings, rng=rng, progress=progress
+        )
 
     def report(self, path: str | Path, **options: Any) -> Path:
         """Write one self-contained HTML page that tells a colleague everything; see `vsbq.report.write_report`."""
@@ -281,13 +203,8 @@ class Posterior:
 
     def save(self, path: str | Path, *, compact: bool = False, overwrite: bool = False) -> Path:
         """Write the posterior to one npz file without pickles; `compact` leaves out surrogate and evaluations."""
-        from vsbq.io.files.posterior_file import PosteriorFileError, save
+        from vsbq.io.files.posterior_file import save
 
-        if self.prior_change is not None and not compact:
-            raise PosteriorFileError(
-                "A prior of yours, a function, is part of this posterior, and files hold no functions. Save the "
-                "posterior it came from and repeat with_prior, or save this one's mixture with compact=True."
-            )
         return save(self, path, compact=compact, overwrite=overwrite)
 
     def with_prior(
@@ -340,13 +257,13 @@ class Posterior:
 
     def start_ensemble(self, walkers: int, rng: RandomState = None) -> Float[ndarray, "n d"]:
         """Distinct draws strictly inside the bounds, to start emcee or another ensemble sampler."""
-        from vsbq.io.files.exports import start_ensemble
+        from vsbq.io.files.starts import start_ensemble
 
         return start_ensemble(self, walkers, rng)
 
     def live_points(self, n: int, rng: RandomState = None, *, widen: float = 1.5) -> LivePoints:
         """A start for nested samplers, with the prior that makes it right; see `LivePoints` for how to use it."""
-        from vsbq.io.files.exports import live_points
+        from vsbq.io.files.starts import live_points
 
         return live_points(self, n, rng, widen=widen)
 
@@ -354,7 +271,7 @@ class Posterior:
         self, space: Literal["unconstrained", "user"] = "unconstrained", *, rng: RandomState = None
     ) -> MassMatrix:
         """Inverse metric (covariance) for Hamiltonian Monte Carlo, in Stan's unconstrained space or in the user's."""
-        from vsbq.io.files.exports import mass_matrix
+        from vsbq.io.files.starts import mass_matrix
 
         return mass_matrix(self, space, rng=rng)
 

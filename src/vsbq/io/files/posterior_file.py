@@ -62,15 +62,14 @@ from vsbq._version import __version__
 from vsbq.data import validation as door
 from vsbq.data.bounds import Bounds
 from vsbq.data.evaluations import Evaluations
-from vsbq.data.joining import read_tag
+from vsbq.data.tags import read_tag
 from vsbq.data.transform import InferenceSpace
 from vsbq.errors import VsbqError
 from vsbq.io.files.container import Arrays, Broken, read, write
 from vsbq.io.files.posterior_header import EvaluationsHeader, Header, RefinedHeader, SurrogateHeader, shapes_of
-from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.mixture import Mixture
-from vsbq.numerics.sgpr import Factors
 from vsbq.posterior import Posterior
+from vsbq.steps.model import LogDensityModel
 from vsbq.steps.refine import Refined
 from vsbq.steps.region import TrustedRegion
 from vsbq.steps.surrogate.model import Surrogate
@@ -79,6 +78,10 @@ __all__ = ["PosteriorFileError", "load", "save"]
 
 FORMAT = "vsbq posterior"
 VERSION = 1
+
+#: What the names of the surrogate's arrays begin with, and those of them that are lower triangles.
+PREFIX = "surrogate_"
+TRIANGLES = ("chol_kernel", "chol_v")
 
 
 class PosteriorFileError(VsbqError, ValueError):
@@ -91,6 +94,11 @@ def save(posterior: Posterior, path: str | os.PathLike[str], *, compact: bool = 
     `compact` leaves out the surrogate, the evaluations and the refined draws: what is loaded from it is the mixture,
     with the refined evidence. The file appears under its name only when it is complete.
     """
+    if posterior.prior_change is not None and not compact:
+        raise PosteriorFileError(
+            "A prior of yours, a function, is part of this posterior, and files hold no functions. Save the "
+            "posterior it came from and repeat with_prior, or save this one's mixture with compact=True."
+        )
     target = _with_suffix(Path(path))
     if target.exists() and not overwrite:
         raise FileExistsError(f"'{target}' exists. Pass overwrite=True to replace it, or save under another name.")
@@ -135,27 +143,9 @@ def _with_suffix(path: Path) -> Path:
 
 
 def _take_apart(posterior: Posterior, compact: bool) -> tuple[Header, Arrays]:
-    space, mixture = posterior.space, posterior.mixture
-    _require(space.rotation is None, "its mixture lives in rotated coordinates")
-    arrays = {
-        "space_lower": space.bounds.lower,
-        "space_upper": space.bounds.upper,
-        "space_edge": space.edge,
-        "space_centre": space.centre,
-        "space_scale": space.scale,
-        "mixture_log_weights": mixture.log_weights,
-        "mixture_means": mixture.means,
-        "mixture_trils": _pack_lower(mixture.trils),
-    }
-    if space.near is not None:
-        arrays |= {"space_near_lower": space.near.lower, "space_near_upper": space.near.upper}
+    arrays = _plain_arrays(posterior.space, posterior.mixture)
     surrogate = evaluations = refined = None
     if not compact and posterior.surrogate is not None:
-        if not isinstance(posterior.surrogate, Surrogate):
-            raise PosteriorFileError(
-                f"The surrogate of this posterior is of type {type(posterior.surrogate).__name__}, which the format "
-                "does not know. Save its mixture with compact=True."
-            )
         surrogate, more = _take_apart_surrogate(posterior.surrogate, posterior)
         arrays |= more
     if not compact and posterior.refined is not None:
@@ -170,7 +160,7 @@ def _take_apart(posterior: Posterior, compact: bool) -> tuple[Header, Arrays]:
         format_version=VERSION,
         vsbq_version=__version__,
         names=posterior.names,
-        components=len(mixture.means),
+        components=len(posterior.mixture.means),
         offset=posterior.offset,
         elbo=posterior.elbo_estimate,
         surrogate=surrogate,
@@ -179,9 +169,27 @@ def _take_apart(posterior: Posterior, compact: bool) -> tuple[Header, Arrays]:
         evidence=posterior.evidence_estimate if posterior.refined is None else posterior.refined.evidence,
         refined=refined,
         tag=posterior.tag,
-        far_bounds=space.near is not None,
+        far_bounds=posterior.space.near is not None,
     )
     return header, {name: np.ascontiguousarray(array, dtype="<f8") for name, array in arrays.items()}
+
+
+def _plain_arrays(space: InferenceSpace, mixture: Mixture) -> Arrays:
+    """What every file holds, a compact one too."""
+    _require(space.rotation is None, "its mixture lives in rotated coordinates")
+    arrays = {
+        "space_lower": space.bounds.lower,
+        "space_upper": space.bounds.upper,
+        "space_edge": space.edge,
+        "space_centre": space.centre,
+        "space_scale": space.scale,
+        "mixture_log_weights": mixture.log_weights,
+        "mixture_means": mixture.means,
+        "mixture_trils": _pack_lower(mixture.trils),
+    }
+    if space.near is not None:
+        arrays |= {"space_near_lower": space.near.lower, "space_near_upper": space.near.upper}
+    return arrays
 
 
 def _put_together(header: Header, arrays: Arrays) -> Posterior:
@@ -210,49 +218,44 @@ def _put_together(header: Header, arrays: Arrays) -> Posterior:
     )
 
 
-def _take_apart_surrogate(surrogate: Surrogate, posterior: Posterior) -> tuple[SurrogateHeader, Arrays]:
-    space, factors = surrogate.space, surrogate.factors
+def _take_apart_surrogate(surrogate: LogDensityModel, posterior: Posterior) -> tuple[SurrogateHeader, Arrays]:
+    if not isinstance(surrogate, Surrogate):
+        raise PosteriorFileError(
+            f"The surrogate of this posterior is of type {type(surrogate).__name__}, which the format "
+            "does not know. Save its mixture with compact=True."
+        )
+    space = surrogate.space
     same = space.bounds == posterior.bounds and space.near == posterior.space.near
     same = same and all(
         np.array_equal(getattr(space, name), getattr(posterior.space, name)) for name in ("edge", "centre", "scale")
     )
     _require(same, "its surrogate lives in another space than its mixture")
-    arrays = {
-        "surrogate_hyperparameters": surrogate.hyp.pack(),
-        "surrogate_inducing": factors.inducing,
-        "surrogate_weights": factors.weights,
-        "surrogate_chol_kernel": _pack_lower(factors.chol_kernel),
-        "surrogate_chol_v": _pack_lower(factors.chol_v),
-    }
-    rotated = space.rotation is not None
+    parts, scalars = surrogate.packed()
+    parts |= {name: _pack_lower(parts[name]) for name in TRIANGLES}
     if space.rotation is not None:
-        arrays["surrogate_rotation"] = space.rotation
-    if surrogate.without is not None:
-        arrays["surrogate_without"] = surrogate.without
-    blocks = None if surrogate.without is None else len(surrogate.without)
-    scalars = (surrogate.offset, factors.jitter, surrogate.overconfidence, blocks, surrogate.tested)
-    return SurrogateHeader(len(factors.inducing), rotated, *scalars), arrays
+        parts["rotation"] = space.rotation
+    header = SurrogateHeader(
+        inducing=len(parts["inducing"]),
+        rotated=space.rotation is not None,
+        blocks=len(parts["without"]) if "without" in parts else None,
+        **scalars,
+    )
+    return header, {PREFIX + name: part for name, part in parts.items()}
 
 
 def _put_together_surrogate(header: Header, arrays: Arrays, space: InferenceSpace) -> Surrogate | None:
     if header.surrogate is None:
         return None
-    inducing, rotated, offset, jitter, doubt, _, tested = header.surrogate
-    if rotated:
-        space = replace(space, rotation=arrays["surrogate_rotation"])
-        _require(np.linalg.matrix_rank(arrays["surrogate_rotation"]) == len(header.names), "a rotation is singular")
-    factors = Factors(
-        inducing=arrays["surrogate_inducing"],
-        chol_kernel=np.asfortranarray(_unpack_lower(arrays["surrogate_chol_kernel"], inducing)),
-        chol_v=np.asfortranarray(_unpack_lower(arrays["surrogate_chol_v"], inducing)),
-        weights=arrays["surrogate_weights"],
-        jitter=jitter,
-    )
-    positive = (np.diagonal(factors.chol_kernel) > 0).all() and (np.diagonal(factors.chol_v) > 0).all()
+    parts = {name.removeprefix(PREFIX): array for name, array in arrays.items() if name.startswith(PREFIX)}
+    if header.surrogate.rotated:
+        space = replace(space, rotation=parts["rotation"])
+        _require(np.linalg.matrix_rank(parts["rotation"]) == len(header.names), "a rotation is singular")
+    parts |= {name: _unpack_lower(parts[name], header.surrogate.inducing) for name in TRIANGLES}
+    positive = all((np.diagonal(parts[name]) > 0).all() for name in TRIANGLES)
     _require(positive, "a Cholesky factor of the surrogate has no positive diagonal")
-    _require(doubt >= 1, "the overconfidence of the surrogate is below 1")
-    hyp, without = Hyperparameters.unpack(arrays["surrogate_hyperparameters"]), arrays.get("surrogate_without")
-    return Surrogate(space, hyp, factors, offset, doubt, without, tested)
+    _require(header.surrogate.overconfidence >= 1, "the overconfidence of the surrogate is below 1")
+    scalars = {name: getattr(header.surrogate, name) for name in ("offset", "jitter", "overconfidence", "tested")}
+    return Surrogate.unpacked(space, parts, scalars)
 
 
 def _take_apart_refined(refined: Refined) -> tuple[RefinedHeader, Arrays]:

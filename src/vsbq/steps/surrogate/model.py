@@ -75,6 +75,28 @@ class Surrogate:
         covariance = quadrature.integral_covariance(mixture, self.hyp, self.factors)
         return max(self.overconfidence**2 * float(mixture.weights @ covariance @ mixture.weights), 0.0)
 
+    def packed(self) -> tuple[dict[str, ndarray], dict[str, float]]:
+        """Plain arrays and scalars by name: with the space, all that `unpacked` needs to make it again."""
+        arrays = {"hyperparameters": self.hyp.pack()}
+        arrays |= {name: getattr(self.factors, name) for name in ("inducing", "weights", "chol_kernel", "chol_v")}
+        if self.without is not None:
+            arrays["without"] = self.without
+        scalars = {"offset": self.offset, "jitter": self.factors.jitter}
+        return arrays, scalars | {"overconfidence": self.overconfidence, "tested": self.tested}
+
+    @classmethod
+    def unpacked(cls, space: InferenceSpace, arrays: dict[str, ndarray], scalars: dict[str, float]) -> Surrogate:
+        """The surrogate that `packed` took apart."""
+        factors = sgpr.Factors(
+            inducing=arrays["inducing"],
+            chol_kernel=np.asfortranarray(arrays["chol_kernel"]),
+            chol_v=np.asfortranarray(arrays["chol_v"]),
+            weights=arrays["weights"],
+            jitter=scalars["jitter"],
+        )
+        hyp, without = Hyperparameters.unpack(arrays["hyperparameters"]), arrays.get("without")
+        return cls(space, hyp, factors, scalars["offset"], scalars["overconfidence"], without, scalars["tested"])
+
 
 class Located(NamedTuple):
     """Points with what the covariance of the sparse GP needs of them: L⁻¹ k(Z, x), and L_V⁻¹ of that."""
