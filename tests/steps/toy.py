@@ -1,0 +1,105 @@
+"""Small training sets, log densities and models that the tests of the steps share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from vsbq.data.bounds import Bounds
+from vsbq.data.transform import InferenceSpace
+from vsbq.numerics.mixture import Mixture
+from vsbq.progress import Progress
+from vsbq.steps.model import Prediction, predict
+from vsbq.steps.trim import TrainingSet
+
+QUIET = Progress(1, False)
+
+
+def plain_space(d):
+    """Inference space that is the user's space."""
+    return InferenceSpace(Bounds.parse(None, d), np.zeros(d), np.zeros(d), np.ones(d))
+
+
+def training_set(points, values, noise_sd=None, offset=0.0, **more):
+    """Evaluations in a plain space, with levels that are the values."""
+    sd = np.zeros(len(values)) if noise_sd is None else np.broadcast_to(noise_sd, len(values)).astype(float)
+    return TrainingSet(plain_space(points.shape[1]), points, values, sd, offset, values, **more)
+
+
+def normal(x):
+    """Log density of the standard normal, without its constant."""
+    return -0.5 * (x**2).sum(axis=1)
+
+
+def banana(x):
+    """A curved ridge, normalised: x1 is standard normal, x2 has mean 1/2 and variance 3/4."""
+    return -0.5 * x[:, 0] ** 2 - 0.5 * ((x[:, 1] - 0.5 * x[:, 0] ** 2) / 0.5) ** 2 - np.log(2 * np.pi * 0.5)
+
+
+def wavy(x):
+    """Smooth, unimodal, and no quadratic."""
+    return normal(x) + 0.5 * np.sin(2 * x).sum(axis=1)
+
+
+def two_modes(x):
+    """Equal modes at ±2 along the first axis, each a normal with sd 1/2, normalised in two dimensions."""
+    one, other = (-2 * ((x - [c, 0.0]) ** 2).sum(axis=1) for c in (-2.0, 2.0))
+    return np.logaddexp(one, other) - np.log(2 * 2 * np.pi * 0.25)
+
+
+def cloud(rng, n, d=2, spread=1.5):
+    """Points of a normal, as wide as the posterior and half again."""
+    return spread * rng.standard_normal((n, d))
+
+
+def one_normal(mean, sd):
+    """A mixture of one component with independent coordinates."""
+    return Mixture(
+        np.zeros(1), np.atleast_2d(np.asarray(mean, dtype=float)), np.diag(np.asarray(sd, dtype=float))[None]
+    )
+
+
+@dataclass(frozen=True)
+class Known:
+    """A model whose mean and variance are any functions; what it is asked for is counted."""
+
+    mean_of: Callable[[Any], Any]
+    variance_of: Callable[[Any], Any] = lambda u: np.zeros(len(u))
+    d: int = 2
+    offset: float = 0.0
+    overconfidence: float = 1.0
+    tested: float = 1.0
+    prior_variance: float = 1.0
+    asked: list[int] = field(default_factory=list)  # points of each question about the variance
+
+    @property
+    def space(self) -> InferenceSpace:
+        return plain_space(self.d)
+
+    def predict(self, x) -> Prediction:
+        return predict(self, x)
+
+    def mean(self, u):
+        return np.asarray(self.mean_of(u), dtype=float)
+
+    def variance(self, u):
+        self.asked.append(len(u))
+        return np.asarray(self.variance_of(u), dtype=float)
+
+    def changes(self, u):
+        return np.zeros((0, len(u)))
+
+    def covariance(self, a, b):
+        raise NotImplementedError
+
+    def at(self, u):
+        raise NotImplementedError
+
+    def expectation(self, mixture):
+        raise NotImplementedError
+
+    def expectation_variance(self, mixture):
+        raise NotImplementedError
