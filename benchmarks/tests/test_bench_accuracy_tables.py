@@ -1,6 +1,6 @@
 """The ablation and calibration tables, from lines made by hand."""
 
-from vsbq_bench.ablation import STEPS, ablation
+from vsbq_bench.ablation import LABELS, STEPS, ablation
 from vsbq_bench.calibration_table import calibration
 from vsbq_bench.lines import Line
 from vsbq_bench.tables import NOT_RUN, synthetic
@@ -28,16 +28,20 @@ def test_no_lines_no_table():
     assert ablation([line("vsbq"), line("vsbq_paper")]) == NOT_RUN  # the two ends alone are no ablation
 
 
-def test_steps_stand_between_the_two_ends_on_the_same_traces():
-    lines = [line("vsbq", mmtv=0.01), line("ablation_refined", mmtv=0.02), line("vsbq_paper", mmtv=0.04)]
+def test_every_version_on_the_same_traces_in_the_order_of_the_page():
+    lines = [line("vsbq_paper", mmtv=0.04), line("ablation_unrefined", mmtv=0.02), line("vsbq", mmtv=0.01)]
     others = [line("vsbq_paper", seed=7, mmtv=0.9), line("vsbq", problem="rosenbrock_gaussian")]
     rows = ablation(lines + others).splitlines()[4:]
-    assert [row.split(" | ")[0] for row in rows] == ["| as printed", "| + refinement", "| default"]
-    assert [row.split(" | ")[2] for row in rows] == ["0.040", "0.020", "0.010"]
+    assert [row.split(" | ")[0] for row in rows] == ["| default", "| without refinement", "| as printed"]
+    assert [row.split(" | ")[2] for row in rows] == ["0.010", "0.020", "0.040"]
     assert all(row.endswith("| 1 |") for row in rows)
 
 
-def test_steps_are_in_no_other_table():
+def test_every_version_has_a_name_for_the_page():
+    assert set(LABELS) == {"vsbq", "vsbq_paper", *STEPS}
+
+
+def test_versions_are_in_no_other_table():
     lines = [line("vsbq"), *(line(step) for step in STEPS)]
     assert "ablation" not in synthetic(lines)
     assert synthetic(lines) == synthetic(lines[:1])

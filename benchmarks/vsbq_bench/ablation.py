@@ -28,33 +28,32 @@ STEPS: Mapping[str, Steps] = MappingProxyType(
 )
 
 LABELS = {
-    "vsbq_paper": "as printed",
-    "ablation_diagonal": "default with shared diagonal scales",
-    "ablation_unturned": "default without whitening",
-    "ablation_unrefined": "default without refinement",
-    "ablation_unshaped": "default with the printed noise shaping",
-    "ablation_unpassed": "default without residual passes",
     "vsbq": "default",
+    "ablation_diagonal": "with shared diagonal scales",
+    "ablation_unturned": "without whitening",
+    "ablation_unrefined": "without refinement",
+    "ablation_unshaped": "with the printed noise shaping",
+    "ablation_unpassed": "without residual passes",
+    "vsbq_paper": "as printed",
 }
 
 
 def ablation(lines: Sequence[Line]) -> str:
-    """One row for each step and problem: medians of the three scores."""
-    steps = [line for line in lines if line.method in LABELS]
-    places = {_place(line.cell) for line in steps if line.method in STEPS}
-    seeds = {(_place(line.cell), line.seed) for line in steps if line.method in STEPS}
-    # The two ends on the same traces as the steps between them, so that the rows can be compared.
-    alike = [line for line in steps if (_place(line.cell), line.seed) in seeds]
-    found = [s for s in summarise(alike) if _place(s.cell) in places]
-    found.sort(key=lambda s: list(LABELS).index(s.cell.method))
-    order = list(dict.fromkeys(_place(s.cell) for s in summarise(alike)))
-    parts = []
-    for place in order:
-        rows = "\n".join(_row(s) for s in found if _place(s.cell) == place)
-        noise = f", σ = {place[1]:g}" if place[1] else ""
-        head = "| step | ΔLML | MMTV | GsKL | runs |\n| --- | --- | --- | --- | --- |"
-        parts.append(f"**{problem_name(place[0])}**{noise}\n\n{head}\n{rows}")
-    return "\n\n".join(parts) or NOT_RUN
+    """Medians of the three scores, a table for each problem: the default, the default without a part, as printed."""
+    known = [line for line in lines if line.method in LABELS]
+    traces = {(_place(line.cell), line.seed) for line in known if line.method in STEPS}
+    # The default and the printed algorithm on the same traces as what is between them, so that rows can be compared.
+    found = summarise(line for line in known if (_place(line.cell), line.seed) in traces)
+    places = dict.fromkeys(_place(summary.cell) for summary in found)
+    return "\n\n".join(_table([s for s in found if _place(s.cell) == place]) for place in places) or NOT_RUN
+
+
+def _table(summaries: Sequence[Summary]) -> str:
+    cell = summaries[0].cell
+    noise = f", σ = {cell.noise_sd:g}" if cell.noise_sd else ""
+    head = "| version | ΔLML | MMTV | GsKL | runs |\n| --- | --- | --- | --- | --- |"
+    ordered = sorted(summaries, key=lambda summary: list(LABELS).index(summary.cell.method))
+    return "\n".join([f"**{problem_name(cell.problem)}**{noise}\n\n{head}", *map(_row, ordered)])
 
 
 def _place(cell: Cell) -> tuple[str, float, str, int]:

@@ -1,14 +1,4 @@
-"""The experiments of the paper on this machine.
-
-  vsbq bench list                      what there is
-  vsbq bench run --suite small         the fast methods, two seeds
-  vsbq bench run --suite paper         everything; stop it and start it again as you like
-  vsbq bench table                     the tables of what has been run
-  vsbq bench figures -o pictures/      the figures
-
-The published data of the two behavioural models are not part of the package: name their folder with --data or in the
-environment variable VSBQ_DATA. Without them a participant is simulated.
-"""
+"""The actions of `vsbq bench`, whose options are in `vsbq.cli.bench`: each takes them and returns an exit code."""
 
 from __future__ import annotations
 

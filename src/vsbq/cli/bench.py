@@ -1,19 +1,55 @@
-"""`vsbq bench`: the options of the paper's experiments; the work is in `vsbq_bench.command`."""
+"""`vsbq bench`: the options of the paper's experiments; the work is in a package of its own, `vsbq_bench`.
+
+The package is loaded when an action runs, not before: no other command needs it.
+"""
 
 from __future__ import annotations
 
 import os
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-
-from vsbq_bench import command
 
 __all__ = ["DESCRIPTION", "EPILOG", "HELP", "add"]
 
 HELP = "the paper's experiments: run them, print tables, draw figures"
-DESCRIPTION = command.__doc__
-EPILOG = None
+DESCRIPTION = """\
+The experiments of the paper on this machine. They are a package of their own, vsbq-bench, in the folder benchmarks of
+the repository: `pip install ./benchmarks` in a clone of it, or `make bench`.
+
+The published data of the two behavioural models are not part of the package: name their folder with --data or in the
+environment variable VSBQ_DATA. Without them a participant is simulated.
+"""
+EPILOG = """\
+examples:
+  vsbq bench list                      what there is
+  vsbq bench run --suite small         the fast methods, two seeds
+  vsbq bench run --suite paper         everything; stop it and start it again as you like
+  vsbq bench table                     the tables of what has been run
+  vsbq bench figures -o pictures/      the figures
+"""
 INTERRUPTED = "interrupted; what is done is kept, the same command goes on from there"
+MISSING = (
+    "The experiments are a package of their own, which is not installed: in a clone of the repository, "
+    "`pip install ./benchmarks` or `make bench`."
+)
+
+
+def _action(name: str) -> Callable[[Namespace], int]:
+    """A function of `vsbq_bench.command`, which is looked up when it is called."""
+
+    def run(options: Namespace) -> int:
+        try:
+            command = import_module("vsbq_bench.command")
+        except ModuleNotFoundError as error:
+            if error.name != "vsbq_bench":  # it is there, and something that it needs is not
+                raise
+            raise ImportError(MISSING) from error
+        code: int = getattr(command, name)(options)
+        return code
+
+    return run
 
 
 def add(parser: ArgumentParser) -> None:
@@ -24,22 +60,22 @@ def add(parser: ArgumentParser) -> None:
     shared.add_argument("--results", type=Path, default=Path("bench-results"), help="folder of the JSON lines")
 
     listed = actions.add_parser("list", help="problems, methods and suites")
-    listed.set_defaults(run=command.show_catalogue)
+    listed.set_defaults(run=_action("show_catalogue"))
 
     run = actions.add_parser("run", parents=[shared], help="run what is missing of a suite")
     _add_run(run)
-    run.set_defaults(run=command.run_suite, interrupted=INTERRUPTED)
+    run.set_defaults(run=_action("run_suite"), interrupted=INTERRUPTED)
 
     table = actions.add_parser("table", parents=[shared], help="print the tables of the lines as Markdown")
-    table.set_defaults(run=command.print_tables)
+    table.set_defaults(run=_action("print_tables"))
 
     figures = actions.add_parser("figures", parents=[shared], help="draw the figures of the lines")
     figures.add_argument("-o", "--output", type=Path, default=Path("bench-figures"), help="folder of the pictures")
-    figures.set_defaults(run=command.draw_figures)
+    figures.set_defaults(run=_action("draw_figures"))
 
     page = actions.add_parser("page", parents=[shared], help="put tables and figures into a Markdown page")
     page.add_argument("page", type=Path, help="a page with <!-- begin: NAME --> markers, such as docs/results.md")
-    page.set_defaults(run=command.refresh_page)
+    page.set_defaults(run=_action("refresh_page"))
 
 
 def _add_run(run: ArgumentParser) -> None:

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
-from vsbq._typing import Float, ndarray
-from vsbq.cli.files import write_table
-from vsbq.cli.folder import Folder
-from vsbq.cli.log import FitLog
-from vsbq.cli.problem import Problem as Told
-from vsbq.cli.reading import Source, read_files
-from vsbq.cli.results import Results, Wanted, add_result_options, leave_results, show_results, with_error
-from vsbq.cli.terminal import Terminal
-from vsbq.io.record import Recorder, read_store
-from vsbq_bench.problems import LEFT_SHARE, Problem, two_moons
-from vsbq_bench.traces import cma_trace
+from vsbq.cli import two_moons
+from vsbq.cli.fit import Results, fit_into, show_results, with_error
+from vsbq.cli.input import Source, read_files
+from vsbq.cli.output import Folder, Wanted, add_result_options, write_table
+from vsbq.cli.problem import Problem
+from vsbq.cli.terminal import FitLog, Terminal
 
 __all__ = ["DESCRIPTION", "EPILOG", "HELP", "add", "run"]
 
@@ -42,15 +34,6 @@ Exit codes: 0 done, 1 it failed (why is on stderr), 2 wrong usage, 130 interrupt
 
 TABLE = "evaluations.csv"
 BUDGET = 3000
-RUN_BUDGET = 100  # of one run of Nelder-Mead
-
-
-class _Run(NamedTuple):
-    """What an optimiser leaves behind."""
-
-    optimiser: str
-    points: Float[ndarray, "n d"]
-    log_density: Float[ndarray, " n"]
 
 
 def add(parser: ArgumentParser) -> None:
@@ -68,14 +51,13 @@ def run(options: Namespace) -> int:
     with terminal.listening(), FitLog() as log:
         wanted = replace(Wanted.of(options), more={TABLE: "what went in; a table of your own looks like this"})
         with wanted.folder() as folder:
-            problem = two_moons()
-            trace = _optimise(problem, np.random.default_rng(wanted.seed), folder.draft / "recorded.db")
+            trace = two_moons.optimise(BUDGET, np.random.default_rng(wanted.seed), folder.draft / "recorded.db")
             table = np.column_stack([trace.points, trace.log_density])
-            write_table(folder.draft / TABLE, [*problem.names, "log_density"], table, parquet=False)
-            _show_run(terminal, trace, problem)
-            results = leave_results(_read(folder, wanted), wanted, folder, terminal, log)
+            write_table(folder.draft / TABLE, [*two_moons.NAMES, "log_density"], table, parquet=False)
+            _show_run(terminal, trace)
+            results = fit_into(folder, _read(folder, wanted), wanted, terminal, log)
             folder.finish()
-        truth = _truth(results, problem, wanted)
+        truth = _truth(results, wanted)
         show_results(replace(results, summary=results.summary | {"truth": truth}), wanted, terminal)
         _show_truth(results, truth, terminal)
     return 0
@@ -83,27 +65,13 @@ def run(options: Namespace) -> int:
 
 def _read(folder: Folder, wanted: Wanted) -> Source:
     """The table just written, under the name it will have."""
-    source = read_files([folder.draft / TABLE], Told())
+    source = read_files([folder.draft / TABLE], Problem())
     return replace(source, files=(wanted.output / TABLE,))
 
 
-def _optimise(problem: Problem, rng: np.random.Generator, path: Path) -> _Run:
-    """Look for the highest point from several starts, and keep every evaluation."""
-    if importlib.util.find_spec("cma") is not None:
-        trace = cma_trace(problem, rng, evaluations=BUDGET)
-        return _Run("CMA-ES", trace.points, trace.log_density)
-    with Recorder(path, names=problem.names, tag="Two Moons") as record:
-        cost = record.minimise(lambda x: -float(problem.log_density(x[None])[0]))
-        while len(record) < BUDGET:
-            start = rng.uniform(*problem.plausible_bounds.T)
-            minimize(cost, start, method="Nelder-Mead", options={"fatol": 0.1, "xatol": 0.1, "maxfev": RUN_BUDGET})
-    stored = read_store(path)
-    return _Run("Nelder-Mead", stored.points, stored.log_density)
-
-
-def _show_run(terminal: Terminal, trace: _Run, problem: Problem) -> None:
+def _show_run(terminal: Terminal, trace: two_moons.Run) -> None:
     best = int(np.argmax(trace.log_density))
-    at = ", ".join(f"{name} = {x:.3f}" for name, x in zip(problem.names, trace.points[best], strict=True))
+    at = ", ".join(f"{name} = {x:.3f}" for name, x in zip(two_moons.NAMES, trace.points[best], strict=True))
     terminal.title(f"Two Moons, maximised by {trace.optimiser}")
     terminal.facts(
         {
@@ -114,12 +82,12 @@ def _show_run(terminal: Terminal, trace: _Run, problem: Problem) -> None:
     )
 
 
-def _truth(results: Results, problem: Problem, wanted: Wanted) -> dict[str, float]:
+def _truth(results: Results, wanted: Wanted) -> dict[str, float]:
     """What is known of Two Moons, beside what the posterior says."""
     draws = results.posterior.sample(20_000, np.random.default_rng(wanted.seed))
     return {
-        "log_evidence": problem.log_evidence,
-        "right_moon": 1 - LEFT_SHARE,
+        "log_evidence": two_moons.log_evidence(),
+        "right_moon": two_moons.RIGHT_SHARE,
         "right_moon_found": float(np.mean(draws[:, 0] > 0)),
     }
 
