@@ -171,8 +171,8 @@ def test_overwrite_replaces_everything_and_other_files_stay(fitted, tmp_path, mo
     folder = shutil.copytree(fitted.out, tmp_path / "out")
     (folder / "notes.txt").write_text("mine")
     post = vsbq.load(folder / "posterior.npz")
-    monkeypatch.setattr("vsbq.cli.results.fit", lambda *args, **options: post)
-    monkeypatch.setattr("vsbq.cli.results.write_report", lambda post, path, **options: path.write_text("page"))
+    monkeypatch.setattr("vsbq.cli.fit.fit", lambda *args, **options: post)
+    monkeypatch.setattr("vsbq.cli.output.write_report", lambda post, path, **options: path.write_text("page"))
     command = ["fit", fitted.table, "-o", folder, "--overwrite", "--format", "parquet", "--draws", 50, "--json"]
     code, out, _ = call(*command)
     assert code == 0
@@ -197,7 +197,7 @@ def test_a_fit_that_fails_leaves_no_trace(table, tmp_path, monkeypatch, existing
     def fail(*args, **options):
         raise vsbq.FitError("the surrogate\ncould not be fitted")
 
-    monkeypatch.setattr("vsbq.cli.results.fit", fail)
+    monkeypatch.setattr("vsbq.cli.fit.fit", fail)
     out = tmp_path / "out"
     if existing:
         out.mkdir()
@@ -246,8 +246,8 @@ def quick(fitted, monkeypatch):
         seen.append(given)
         return post
 
-    monkeypatch.setattr("vsbq.cli.results.fit", fit)
-    monkeypatch.setattr("vsbq.cli.results.write_report", lambda post, path, **options: path.write_text("page"))
+    monkeypatch.setattr("vsbq.cli.fit.fit", fit)
+    monkeypatch.setattr("vsbq.cli.output.write_report", lambda post, path, **options: path.write_text("page"))
     return seen
 
 

@@ -479,7 +479,7 @@ FAILING = [
 
 @pytest.mark.parametrize("arguments", FAILING, ids=lambda a: " ".join(a)[:60])
 def test_options_that_do_not_fit_the_file(arguments, monkeypatch):
-    monkeypatch.setattr("vsbq.cli.results.fit", lambda *args, **options: pytest.fail("nothing should be fitted"))
+    monkeypatch.setattr("vsbq.cli.fit.fit", lambda *args, **options: pytest.fail("nothing should be fitted"))
     refused(*arguments, codes=(1,))
 
 
@@ -494,7 +494,7 @@ def test_json_errors_have_a_code():
 
 
 def test_results_go_only_where_nothing_is_in_the_way(monkeypatch):
-    monkeypatch.setattr("vsbq.cli.results.fit", lambda *args, **options: pytest.fail("nothing should be fitted"))
+    monkeypatch.setattr("vsbq.cli.fit.fit", lambda *args, **options: pytest.fail("nothing should be fitted"))
     Path("full").mkdir()
     Path("full", "report.html").write_text("mine")
     os.symlink("nowhere", "dangling")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import vsbq
-from vsbq.cli.files import write_table
+from vsbq.cli.output import write_table
 from vsbq.data.evaluations import Evaluations
 from vsbq.errors import EvaluationsError
 from vsbq.io.files.posterior_file import PosteriorFileError
@@ -135,7 +135,7 @@ def test_bombs_cost_little(tmp_path, name, monkeypatch):
     path = make(tmp_path)
     assert path.stat().st_size < 2**21
     # The limit of what may be unpacked is lower here, so that the test does not take long.
-    small = "from vsbq.readers import limits; limits.SMALL = 2**25\n"
+    small = "from vsbq.io.readers import limits; limits.SMALL = 2**25\n"
     took, said = in_another_process(path, child=small + CHILD)
     assert said.startswith("refused")
     assert took < FREE

@@ -7,10 +7,9 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from vsbq.cli.input import read_files
 from vsbq.cli.problem import Problem, add_problem_options
-from vsbq.cli.reading import read_files
-from vsbq.cli.terminal import Terminal, add_output_options, coloured
-from vsbq.cli.wording import as_options, escaped
+from vsbq.cli.terminal import Terminal, add_output_options, coloured, escaped, in_options
 from vsbq.data.audit import audit
 from vsbq.errors import count_in_words
 
@@ -55,7 +54,7 @@ def run(options: Namespace) -> int:
         terminal.title(odd)
         for finding in found.findings:
             mark = coloured("attention ", "33", sys.stdout) if finding.severity == "warning" else "note      "
-            terminal.say(f"  {mark} {finding.topic}: {escaped(as_options(finding.message))}")
+            terminal.say(f"  {mark} {finding.topic}: {escaped(in_options(finding.message))}")
         terminal.result(
             {
                 "files": [str(path) for path in source.files],

@@ -8,10 +8,8 @@ from pathlib import Path
 
 from vsbq.analysis.comparison import compare
 from vsbq.analysis.group_comparison import compare_groups
-from vsbq.cli.files import POSTERIOR, FileError, load_posterior
-from vsbq.cli.numbers import add_seed, seed_of
-from vsbq.cli.terminal import Terminal, add_output_options
-from vsbq.cli.wording import UsageError, escaped
+from vsbq.cli.input import POSTERIOR, load_posterior
+from vsbq.cli.terminal import FileError, Terminal, UsageError, add_output_options, add_seed, escaped, seed_of
 from vsbq.errors import names_in_words
 
 __all__ = ["DESCRIPTION", "EPILOG", "HELP", "add", "run"]

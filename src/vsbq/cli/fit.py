@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import importlib.util
+import math
 import shlex
 from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from vsbq._version import __version__
-from vsbq.cli.log import FitLog
+from vsbq.cli.input import POSTERIOR, Source, read_files
+from vsbq.cli.output import LOG, REPORT, SUMMARY, Folder, Wanted, add_result_options, write_results
 from vsbq.cli.problem import Problem, add_problem_options
-from vsbq.cli.reading import read_files
-from vsbq.cli.results import Wanted, add_result_options, leave_results, show_results
-from vsbq.cli.terminal import Terminal
-from vsbq.cli.wording import UsageError
+from vsbq.cli.terminal import FitLog, Terminal, UsageError, escaped
+from vsbq.data.audit import audit
+from vsbq.fit import fit
+from vsbq.posterior import Posterior
 
-__all__ = ["DESCRIPTION", "EPILOG", "HELP", "add", "run"]
+__all__ = ["DESCRIPTION", "EPILOG", "HELP", "Results", "add", "fit_into", "run", "show_results", "with_error"]
 
 HELP = "from a table of evaluations to a folder with the posterior, samples and a report"
 DESCRIPTION = """\
@@ -79,10 +86,90 @@ def run(options: Namespace) -> int:
     with terminal.listening(), FitLog() as log:
         log.say(f"vsbq {__version__}: fit {shlex.join(map(str, options.files))}")
         problem = Problem.of(options)
-        wanted = Wanted.of(options, problem)
-        told = [] if options.config is None else [options.config]
-        with wanted.folder(inputs=[*options.files, *told]) as folder:
-            results = leave_results(read_files(options.files, problem), wanted, folder, terminal, log)
+        wanted = Wanted.of(options, problem.title)
+        inputs = options.files if options.config is None else [*options.files, options.config]
+        with wanted.folder(inputs) as folder:
+            source = read_files(options.files, problem)
+            results = fit_into(folder, source, wanted, terminal, log)
             folder.finish()
         show_results(results, wanted, terminal)
     return 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Results:
+    """The posterior and what the summary says of it."""
+
+    posterior: Posterior
+    summary: dict[str, Any]
+
+
+def fit_into(folder: Folder, source: Source, wanted: Wanted, terminal: Terminal, log: FitLog) -> Results:
+    """Say what was read, fit, and write all files of the folder as drafts."""
+    _tell_source(source, terminal, log)
+    rng = np.random.default_rng(wanted.seed)
+    post = fit(source.evaluations, settings=wanted.settings, rng=rng, progress=terminal.progress)
+    log.say(f"log evidence {post.log_evidence:.6g} ± {post.log_evidence_sd:.2g}, ELBO {post.elbo:.6g}")
+    summary = write_results(post, source, wanted, folder, rng=rng, log=log, warnings=terminal.warnings)
+    return Results(posterior=post, summary=summary)
+
+
+def _tell_source(source: Source, terminal: Terminal, log: FitLog) -> None:
+    """What was read and guessed, and what looks odd about it."""
+    terminal.title(
+        f"Read {', '.join(escaped(str(path)) for path in source.files[:5])}{' ...' * (len(source.files) > 5)}"
+    )
+    terminal.facts(source.facts)
+    for path, rows in zip(source.files, source.rows, strict=True):
+        log.say(f"read {str(path)!r}: {rows} rows")
+    for name, value in source.facts.items():
+        log.say(f"{name.strip() or 'also'}: {value}")
+    found = audit(source.evaluations)
+    for finding in found.findings:
+        log.say(f"audit, {finding.severity}: {finding.topic}: {finding.message}")
+    if found.warnings:
+        terminal.say()
+    for finding in found.warnings:
+        terminal.warn(finding.message)
+
+
+def show_results(results: Results, wanted: Wanted, terminal: Terminal) -> None:
+    """The posterior in a few lines, where the files are, and what to look at."""
+    post, place = results.posterior, wanted.output
+    seconds = sum(results.summary["seconds"].values())
+    terminal.title(f"Posterior, after {seconds:.1f} seconds")
+    shown = replace(post.summary(), names=tuple(map(escaped, post.names)))
+    terminal.say("\n".join(f"  {line}" for line in str(shown).splitlines()))
+    terminal.say()
+    terminal.facts(
+        {
+            "log evidence": with_error(post.log_evidence, post.log_evidence_sd),
+            "ELBO": f"{with_error(post.elbo, post.elbo_sd)}  (a lower bound of the log evidence)",
+        }
+    )
+    terminal.title(f"Files in {escaped(str(place))}")
+    words = {
+        REPORT: "for a colleague; open it in a browser",
+        POSTERIOR: "the posterior itself: vsbq.load in Python, vsbq sample, compare, suggest",
+        wanted.samples: f"{wanted.draws} draws of equal weight",
+        SUMMARY: "the numbers above, for programs",
+        LOG: f"what was done; --seed {wanted.seed} repeats it",
+    }
+    terminal.facts({**words, **wanted.more})
+    terminal.say(f"\nLook at {escaped(str(place / REPORT))} first. {_what_to_look_at()}")
+    terminal.result({**{k: v for k, v in results.summary.items() if k != "warnings"}, "folder": str(place)})
+
+
+def _what_to_look_at() -> str:
+    if importlib.util.find_spec("matplotlib") is None:
+        return "It has no corner plot:\nfor that, pip install 'vsbq[plot]' and write it again with vsbq report."
+    return (
+        "The dots in its corner plot are your evaluations: where\n"
+        "the posterior has none of them it is a guess, and more evaluations are worth most (vsbq suggest)."
+    )
+
+
+def with_error(value: float, sd: float) -> str:
+    """A number and its error, with two digits of the error."""
+    places = min(max(1 - math.floor(math.log10(sd)), 0), 6) if sd > 0 else 3
+    return f"{value:.{places}f} ± {sd:.{places}f}"

@@ -9,7 +9,7 @@ from math import isnan
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from vsbq.cli.wording import UsageError, nearest
+from vsbq.cli.terminal import UsageError, nearest
 from vsbq.data.validation import Nonfinite, Outside
 from vsbq.errors import join_words
 from vsbq.io.readers.number_format import THOUSANDS, TextFormat
@@ -45,7 +45,7 @@ class Problem:
     @classmethod
     def of(cls, options: Namespace) -> Problem:
         """From the TOML file and the options, which win over it."""
-        from vsbq.cli.toml_file import read_problem_file
+        from vsbq.cli.problem_file import read_problem_file
 
         told = _told(options)
         base = read_problem_file(options.config) if options.config is not None else cls()

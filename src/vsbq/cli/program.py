@@ -13,11 +13,10 @@ from typing import Any, NoReturn
 
 from vsbq._version import __version__
 from vsbq.cli import audit, bench, compare, demo, fit, report, sample, suggest
-from vsbq.cli.terminal import say_error
-from vsbq.cli.wording import UsageError, nearest
+from vsbq.cli.terminal import UsageError, nearest, say_error
 from vsbq.errors import VsbqError
 
-__all__ = ["main"]
+__all__ = ["COMMANDS", "main"]
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
@@ -68,11 +67,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _TerminatedError:
         return _failed(TERMINATED, "Terminated", interrupted.replace("interrupted", "terminated"), in_json)
     except UsageError as error:
-        return _failed(WRONG_USAGE, "UsageError", str(error), in_json)
+        return _failed(WRONG_USAGE, "UsageError", error.message, in_json)
+    except VsbqError as error:
+        return _failed(FAILED, type(error).__name__, error.message, in_json)
     except OSError as error:
         _close_stdout()
         return _failed(FAILED, type(error).__name__, str(error), in_json)
-    except (VsbqError, ImportError) as error:
+    except ImportError as error:
         return _failed(FAILED, type(error).__name__, str(error), in_json)
     except MemoryError:
         return _failed(FAILED, "MemoryError", "there is not enough memory. Use fewer evaluations or draws.", in_json)
@@ -148,7 +149,3 @@ def _tidy_termination() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

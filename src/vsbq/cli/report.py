@@ -7,11 +7,9 @@ import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from vsbq.cli.files import check_new, load_posterior, posterior_path, write_new
-from vsbq.cli.folder import SUMMARY
-from vsbq.cli.results import LOG
-from vsbq.cli.terminal import Terminal, add_output_options
-from vsbq.cli.wording import escaped
+from vsbq.cli.input import load_posterior, posterior_path
+from vsbq.cli.output import LOG, SUMMARY, check_new, write_new
+from vsbq.cli.terminal import Terminal, add_output_options, escaped
 from vsbq.report.page import write_report
 
 __all__ = ["DESCRIPTION", "EPILOG", "HELP", "add", "run"]

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from vsbq._typing import Float, ndarray
-from vsbq.cli.files import check_new, load_posterior, need_parquet, table_text, write_new, write_table
-from vsbq.cli.numbers import Count, add_seed, seed_of
-from vsbq.cli.terminal import Terminal, add_output_options, write
-from vsbq.cli.wording import escaped
+from vsbq.cli.input import load_posterior
+from vsbq.cli.output import MOST_DRAWS, check_new, need_parquet, table_text, write_new, write_table
+from vsbq.cli.terminal import Count, Terminal, add_output_options, add_seed, escaped, seed_of, write
 from vsbq.posterior import Posterior
 
 __all__ = ["DESCRIPTION", "EPILOG", "HELP", "add", "add_points", "leave_points", "run"]
@@ -30,8 +29,6 @@ examples:
 
 Exit codes: 0 done, 1 it failed (why is on stderr), 2 wrong usage, 130 interrupted.
 """
-
-MOST_DRAWS = 10_000_000
 
 
 def add(parser: ArgumentParser) -> None:

@@ -1,35 +1,56 @@
-"""What a command says, and where: words or JSON on stdout, warnings and errors on stderr, one line each."""
+"""What a command says, and where: words or JSON on stdout, warnings and errors on stderr, one line each.
+
+Here are also the log of a fit, which keeps what is said, and the errors and options that all commands share.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
+import secrets
 import sys
 import warnings
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, _ArgumentGroup
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from math import isfinite
+from types import TracebackType
 from typing import Any
 
-from vsbq.cli.wording import UsageError, as_options, escaped, one_line
-from vsbq.errors import VsbqWarning
+from vsbq.errors import Argument, Message, VsbqError, VsbqWarning, names_in_words
+from vsbq.io.readers.columns import KNOWN
 from vsbq.progress import logger
 
-__all__ = ["Terminal", "add_output_options", "say_error"]
+__all__ = [
+    "Count",
+    "FileError",
+    "FitLog",
+    "Terminal",
+    "UsageError",
+    "add_output_options",
+    "add_seed",
+    "as_json",
+    "coloured",
+    "escaped",
+    "in_options",
+    "nearest",
+    "say_error",
+    "seed_of",
+    "write",
+]
+
+LONGEST_MESSAGE = 1600
 
 
-def add_output_options(parser: ArgumentParser, *, quiet: bool = True, progress: bool = False) -> None:
-    """The options of every command on what it prints."""
-    group = parser.add_argument_group("output on the terminal")
-    group.add_argument("--json", action="store_true", help="print one JSON object on stdout; errors are JSON on stderr")
-    if quiet:
-        group.add_argument("-q", "--quiet", action="store_true", help="print nothing but warnings and errors")
-    if progress:
-        group.add_argument(
-            "--progress", action="store_true", help="show the progress bar even if stderr is no terminal"
-        )
+class UsageError(VsbqError):
+    """The options can't be meant as they are; the exit code is 2."""
+
+
+class FileError(VsbqError):
+    """A file can't be read or written; the message says which and why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +87,7 @@ class Terminal:
 
     def warn(self, message: str) -> None:
         """Something to know, once, on stderr."""
-        line = one_line(as_options(message))
+        line = _one_line(in_options(message))
         if line in self.warnings:
             return
         self.warnings.append(line)
@@ -94,7 +115,7 @@ class Terminal:
 
 def say_error(message: str, *, code: int, kind: str, in_json: bool) -> None:
     """Why it did not work, as one line or as JSON on stderr."""
-    line = one_line(as_options(message))
+    line = _one_line(in_options(message))
     if in_json:
         write(as_json({"error": {"code": code, "kind": kind, "message": line}}, indent=None), sys.stderr)
     else:
@@ -127,3 +148,138 @@ def write(text: str, stream: Any) -> None:
     if stream is not None:
         encoding = stream.encoding or "utf-8"
         print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
+
+
+# Words
+
+
+#: Arguments of the library for which there is an option of another name, when no column is meant.
+OTHER_NAMES = {"neg_log_density": "--neg", "log_density_sd": "--sd NUMBER or --column log_density_sd=NAME"}
+
+
+def in_options(message: str) -> str:
+    """A message of the library, with the options of the command line for the arguments that it advises."""
+    return message.worded(_option) if isinstance(message, Message) else message
+
+
+def _option(argument: Argument) -> str:
+    """The option that stands for an argument."""
+    name, value, _ = argument
+    if value is None and name in OTHER_NAMES:
+        return OTHER_NAMES[name]
+    if name in KNOWN:
+        return f"--column {name}={value or 'NAME'}"
+    flag = name.replace("_", "-")
+    if value is False:
+        return f"--no-{flag}"
+    shown = "" if value is None else f" {value}" if str(value).isalnum() else f" {value!r}"
+    return f"--{flag}{shown}"
+
+
+def escaped(text: str) -> str:
+    """Text that moves no cursor and breaks no line: control and other invisible characters as escapes."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def _one_line(text: str) -> str:
+    """A message on one line, its middle left out if it is very long."""
+    line = escaped(text)
+    if len(line) <= LONGEST_MESSAGE:
+        return line
+    return f"{line[: LONGEST_MESSAGE // 2]} [...] {line[-LONGEST_MESSAGE // 2 :]}"
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """A remedy for a word that is not known: the nearest one, or all there are."""
+    found = get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"Did you mean '{found[0]}'?" if found else f"There are {names_in_words(known, 20)}."
+
+
+# The log of a fit
+
+
+class FitLog(logging.Handler):
+    """Keeps what the library says of its steps while it is open; the logger is left as it was."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._lines: list[str] = []
+        self._level = logger.level
+        self.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%Y-%m-%d %H:%M:%S"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep one line."""
+        self._lines.append(_one_line(self.format(record)))
+
+    def say(self, message: str) -> None:
+        """A line of our own, for nobody else to hear."""
+        self.handle(logging.makeLogRecord({"msg": "%s", "args": (message,), "levelno": logging.INFO}))
+
+    @property
+    def text(self) -> str:
+        """All lines so far."""
+        return "".join(f"{line}\n" for line in self._lines)
+
+    def __enter__(self) -> FitLog:
+        self._level = logger.level
+        if logger.getEffectiveLevel() > logging.INFO:
+            logger.setLevel(logging.INFO)
+        logger.addHandler(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        logger.removeHandler(self)
+        logger.setLevel(self._level)
+
+
+# Options that several commands have
+
+
+def add_output_options(parser: ArgumentParser, *, quiet: bool = True, progress: bool = False) -> None:
+    """The options of every command on what it prints."""
+    group = parser.add_argument_group("output on the terminal")
+    group.add_argument("--json", action="store_true", help="print one JSON object on stdout; errors are JSON on stderr")
+    if quiet:
+        group.add_argument("-q", "--quiet", action="store_true", help="print nothing but warnings and errors")
+    if progress:
+        group.add_argument(
+            "--progress", action="store_true", help="show the progress bar even if stderr is no terminal"
+        )
+
+
+@dataclass(frozen=True)
+class Count:
+    """Reads a whole number from 1 to `most`, a limit that catches slips of the keyboard."""
+
+    most: int
+
+    def __call__(self, text: str) -> int:
+        """The number in a text."""
+        value = _whole(text)
+        if not 1 <= value <= self.most:
+            raise ArgumentTypeError(f"{text!r:.60} is not between 1 and {self.most}.")
+        return value
+
+
+def add_seed(parser: ArgumentParser | _ArgumentGroup) -> None:
+    """The option that makes a command repeatable."""
+    parser.add_argument("--seed", type=_seed, metavar="N", help="of the random numbers; the same seed, the same result")
+
+
+def seed_of(given: int | None) -> int:
+    """The seed, or one drawn from the operating system, so that there always is one to write down."""
+    return secrets.randbelow(10**9) if given is None else given
+
+
+def _seed(text: str) -> int:
+    value = _whole(text)
+    if not 0 <= value < 2**63:
+        raise ArgumentTypeError(f"{text!r:.60} is no seed. Give a whole number from 0 to 2**63 - 1.")
+    return value
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r:.60} is no whole number.") from None

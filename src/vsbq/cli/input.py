@@ -1,8 +1,10 @@
-"""From files and what is told about them to evaluations, and to words on what was guessed."""
+"""What commands read: files of evaluations, with words on what was guessed of them, and saved posteriors."""
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,13 +13,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vsbq.cli.problem import VALUES, Problem
+from vsbq.cli.terminal import FileError
 from vsbq.data.evaluations import Evaluations
 from vsbq.errors import EvaluationsError, VsbqError, count_in_words, names_in_words
+from vsbq.io.files.posterior_file import load
 from vsbq.io.readers import tables
 from vsbq.io.readers.columns import KNOWN, Roles, find_roles
 from vsbq.io.readers.table import Column, Table
+from vsbq.posterior import Posterior
 
-__all__ = ["Source", "read_files"]
+__all__ = ["POSTERIOR", "Source", "load_posterior", "posterior_path", "read_files"]
+
+POSTERIOR = "posterior.npz"  # in a folder that `vsbq fit` made
 
 #: A file with fewer rows is no basis for checks of its own; it is read as if its rows stood in another file.
 SMALL = 100
@@ -88,7 +95,7 @@ def _read(path: Path, problem: Problem) -> _Part | Evaluations:
                 "it is a recorder's file, which knows its own columns. Leave out --column, --neg, --sd."
             )
     except VsbqError as error:
-        raise EvaluationsError(f"{_told(path)}: {error}") from error
+        raise EvaluationsError(f"{_told(path)}: ", error) from error
     except OSError as error:
         raise EvaluationsError(f"{_told(path)}: it can't be read ({error.strerror}).") from error
     stored = _tagged(Evaluations.from_file(path, **replace(problem, tag=None).evaluation_options()), problem.tag)
@@ -122,7 +129,7 @@ def _common_roles(groups: Sequence[Sequence[_Part]], problem: Problem) -> Roles:
         try:
             found.append((part, _guess(part.table, problem)))
         except VsbqError as error:
-            raise EvaluationsError(f"{_told(part.path)}: {error}") from error
+            raise EvaluationsError(f"{_told(part.path)}: ", error) from error
         first, roles = found[0]
         if found[-1][1] != roles:
             raise EvaluationsError(
@@ -142,7 +149,7 @@ def _guess(table: Table, problem: Problem) -> Roles:
         roles = find_roles(table, Roles(**told))
     except EvaluationsError as error:
         if len(likely) == 1 and not set(told) & set(VALUES):
-            raise EvaluationsError(f"{error} Perhaps: --column neg_log_density={likely[0]}") from error
+            raise EvaluationsError(error, f" Perhaps: --column neg_log_density={likely[0]}") from error
         raise
     if not problem.neg:
         return roles
@@ -175,7 +182,7 @@ def _evaluations(group: Sequence[_Part], roles: Roles, problem: Problem) -> Eval
         unused = [name for name in group[0].table.columns if name not in (*made.names, *roles.named())]
         return made._with_notes([*_unused(unused if params else []), *made.notes])
     except VsbqError as error:
-        raise EvaluationsError(f"{label}: {error}") from error
+        raise EvaluationsError(f"{label}: ", error) from error
 
 
 def _unused(names: list[str]) -> list[str]:
@@ -206,7 +213,7 @@ def _join(one: Evaluations, other: Evaluations) -> Evaluations:
     try:
         return one + other
     except EvaluationsError as error:
-        raise EvaluationsError(f"The files can't be joined: {error}") from error
+        raise EvaluationsError("The files can't be joined: ", error) from error
 
 
 # What was read, in words
@@ -262,3 +269,35 @@ def _noise(made: Evaluations) -> str:
         return "none given: the values count as exact; if they are not, say so: --sd NUMBER"
     low, high = float(sd.min()), float(sd.max())
     return f"sd {low:g}" if low == high else f"sd from {low:.3g} to {high:.3g}"
+
+
+# Posteriors
+
+
+def posterior_path(path: Path) -> Path:
+    """The posterior file: itself, or the one in a folder that `vsbq fit` made."""
+    try:
+        if path.is_dir():
+            inside = path / POSTERIOR
+            if not inside.is_file():
+                raise FileError(
+                    f"{str(path)!r} is a folder without {POSTERIOR}. Pass a posterior file, or such a folder."
+                )
+            return inside
+        found = path if path.exists() or path.suffix else path.with_name(path.name + ".npz")
+        if not stat.S_ISREG(os.stat(found).st_mode):
+            raise FileError(f"{str(path)!r} is no file. Pass a posterior file, or a folder of vsbq fit.")
+    except FileNotFoundError as error:
+        raise FileError(f"There is no file {str(path)!r}. Check the path.") from error
+    except (OSError, ValueError) as error:
+        raise FileError(f"{str(path)!r} can't be opened ({error!s:.200}).") from error
+    return found
+
+
+def load_posterior(path: Path) -> Posterior:
+    """The posterior in a file or in a folder that `vsbq fit` made."""
+    found = posterior_path(path)
+    try:
+        return load(found)
+    except OSError as error:
+        raise FileError(f"{str(found)!r} can't be read ({error.strerror}).") from error

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vsbq.cli.problem import COLUMNS, NUMBERS_TOO, POLICIES, Pair, Problem
-from vsbq.cli.wording import nearest
+from vsbq.cli.terminal import nearest
 from vsbq.errors import EvaluationsError, names_in_words
 
 __all__ = ["read_problem_file"]
@@ -27,7 +27,7 @@ def read_problem_file(path: Path) -> Problem:
     try:
         return _problem(_parse(path))
     except EvaluationsError as error:
-        raise EvaluationsError(f"{str(path)!r}: {error}") from error
+        raise EvaluationsError(f"{str(path)!r}: ", error) from error
 
 
 def _parse(path: Path) -> dict[str, Any]:
