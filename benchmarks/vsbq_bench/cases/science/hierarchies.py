@@ -10,7 +10,7 @@ from numpy.random import Generator
 from scipy.special import expit, log_expit, logsumexp
 
 from vsbq._typing import Float, Int, ndarray
-from vsbq_bench.cases.science.laws import Beta, HalfCauchy, HalfNormal, LogNormal, Normal
+from vsbq_bench.cases.science.laws import Beta, HalfCauchy, HalfNormal, Law, LogNormal, Normal
 from vsbq_bench.cases.science.model import Model, Warp, truth_name
 from vsbq_bench.problems import Problem
 from vsbq_bench.truth import load_truth
@@ -42,10 +42,9 @@ def _effects() -> Float[ndarray, " s"]:
 
 def eight_schools() -> Model:
     """Return eight trials with a common mean and spread, each effect in units of the spread."""
-    laws = {"mu": Normal(0.0, MU_SD), "tau": HalfCauchy(TAU_SCALE)} | _school_laws("eta")
     return Model(
         name="eight_schools",
-        laws=laws,
+        laws=_school_laws("eta"),
         log_likelihood=partial(_scaled_schools, _effects()),
         plausible_bounds=np.concatenate([SCHOOL_BOX, np.tile([-1.5, 1.5], (SCHOOLS, 1))]),
         log_evidence=partial(_schools_evidence, _effects()),
@@ -54,12 +53,11 @@ def eight_schools() -> Model:
 
 def centred_schools() -> Model:
     """Return the same trials with the effects themselves: a funnel where the spread is small."""
-    laws = {"mu": Normal(0.0, MU_SD), "tau": HalfCauchy(TAU_SCALE)} | _school_laws("theta")
     edges = np.tile([-np.inf, np.inf], (SCHOOLS + 2, 1))
     edges[1, 0] = 0.0
     return Model(
         name="centred_schools",
-        laws=laws,
+        laws=_school_laws("theta"),
         log_likelihood=partial(_schools, _effects()),
         plausible_bounds=np.concatenate([SCHOOL_BOX, np.tile([-10.0, 25.0], (SCHOOLS, 1))]),
         edges=edges,
@@ -81,8 +79,9 @@ def _draw_effects(n: int, rng: Generator) -> Float[ndarray, "n d"]:
     return _to_effects(load_truth(truth_name("eight_schools")).draw(n, rng))
 
 
-def _school_laws(name: str) -> dict[str, Normal]:
-    return {f"{name}{i + 1}": Normal(0.0, 1.0) for i in range(SCHOOLS)}
+def _school_laws(name: str) -> dict[str, Law]:
+    laws: dict[str, Law] = {"mu": Normal(0.0, MU_SD), "tau": HalfCauchy(TAU_SCALE)}
+    return laws | {f"{name}{i + 1}": Normal(0.0, 1.0) for i in range(SCHOOLS)}
 
 
 def _to_effects(points: Float[ndarray, "n d"]) -> Float[ndarray, "n d"]:
@@ -130,7 +129,7 @@ def item_response() -> Model:
     ability = rng.standard_normal((150, 1))
     solved = rng.random((150, ITEMS)) < expit(slope * (ability - difficulty))
     counts = np.bincount(solved @ (1 << np.arange(ITEMS)), minlength=2**ITEMS).astype(float)
-    slopes = {f"a{i + 1}": LogNormal(1.0, 0.7) for i in range(ITEMS)}
+    slopes: dict[str, Law] = {f"a{i + 1}": LogNormal(1.0, 0.7) for i in range(ITEMS)}
     return Model(
         name="item_response",
         laws=slopes | {f"b{i + 1}": Normal(0.0, 2.0) for i in range(ITEMS)},
@@ -159,7 +158,7 @@ def volatility() -> Model:
     rng = np.random.default_rng([45, 3])
     start = np.concatenate([[0.0, 0.8, 0.7], rng.standard_normal(MONTHS)])
     returns = np.exp(_wander(start[None])[0, 3:] / 2) * rng.standard_normal(MONTHS)
-    hyper = {"mu": Normal(0.0, 1.0), "phi": Beta(5.0, 2.0), "sigma": HalfNormal(1.0)}
+    hyper: dict[str, Law] = {"mu": Normal(0.0, 1.0), "phi": Beta(5.0, 2.0), "sigma": HalfNormal(1.0)}
     edges = np.tile([-np.inf, np.inf], (MONTHS + 3, 1))
     edges[1:3] = [[0.0, 1.0], [0.0, np.inf]]
     return Model(

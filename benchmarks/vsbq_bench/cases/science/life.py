@@ -112,7 +112,7 @@ def nerve_path(points: Float[ndarray, "n 3"]) -> Float[ndarray, "t 2 n"]:
 
     def slope(state: ndarray) -> ndarray:
         voltage, recovery = state
-        return np.stack([c * (voltage - voltage**3 / 3 + recovery), -(voltage - a + b * recovery) / c])
+        return np.stack([c * (voltage - voltage * voltage * voltage / 3 + recovery), -(voltage - a + b * recovery) / c])
 
     state = np.stack([np.full(len(points), -1.0), np.full(len(points), 1.0)])
     path = []

@@ -6,7 +6,7 @@ hierarchy). The posterior is then that of standard normal numbers z with the lik
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -45,7 +45,7 @@ class Model:
     """
 
     name: str
-    laws: dict[str, Law]
+    laws: Mapping[str, Law]
     log_likelihood: LogDensity
     plausible_bounds: Float[ndarray, "d 2"]
     edges: Float[ndarray, "d 2"] | None = None
