@@ -1,4 +1,5 @@
-"""Who may import whom, and what no module may do; read from the sources, not from what happens to be loaded."""
+"""Who may import whom, how long things may be, and what no module may do; read from the sources, not from what happens
+to be loaded."""
 
 from __future__ import annotations
 
@@ -6,15 +7,86 @@ import ast
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-import vsbq
+from sources import (
+    PACKAGE,
+    SOURCES,
+    Import,
+    body_of,
+    dotted,
+    functions_of,
+    identify,
+    imports,
+    imports_within,
+    module_of,
+)
 
-PACKAGE = Path(vsbq.__file__).parent
-SOURCES = sorted(PACKAGE.rglob("*.py"))
 NUMERICS = sorted((PACKAGE / "numerics").glob("*.py"))
+IMPORTS = imports_within(PACKAGE)
+
+#: The rooms from low to high: a room imports from itself and from rooms before it in this list, not from its peers.
+LAYERS = (
+    {"errors", "_typing", "_version", "progress", "history"},
+    {"numerics"},
+    {"data"},
+    {"steps"},
+    {"settings"},
+    {"posterior"},
+    {"fit"},
+    {"analysis"},
+    {"io", "report"},
+    {"readers", "record"},
+    {"cli"},
+    {"__init__", "__main__"},
+)
+LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
+
+#: Methods that hand over to a room that knows theirs: they import it when they are called, and do nothing else.
+DOORS = {
+    "data/evaluations.py": {
+        "vsbq.data.joining",
+        "vsbq.io.readers.bayesian",
+        "vsbq.io.readers.cma_runs",
+        "vsbq.io.readers.columns",
+        "vsbq.io.readers.frames",
+        "vsbq.io.readers.nevergrad_runs",
+        "vsbq.io.readers.number_format",
+        "vsbq.io.readers.optuna_studies",
+        "vsbq.io.readers.samplers",
+        "vsbq.io.readers.tables",
+        "vsbq.io.record",
+    },
+    "posterior/posterior.py": {
+        "vsbq.analysis.comparison",
+        "vsbq.analysis.prior_change",
+        "vsbq.analysis.suggest",
+        "vsbq.analysis.update",
+        "vsbq.io.files.exports",
+        "vsbq.io.files.posterior_file",
+        "vsbq.io.files.starts",
+        "vsbq.report.corner",
+        "vsbq.report.page",
+    },
+}
+
+#: Who may know what the sparse GP is made of; all others speak to `LogDensityModel`, or to `Surrogate.packed`.
+KNOW_THE_PIECES = ("numerics/", "steps/surrogate/", "steps/published.py")
+PIECES = {"hyp", "factors"}
+
+MOST_AT_THE_TOP = 14
+MOST_LINES = 400
+MOST_BODY = 40
+
+#: Longer than they should be, and how long: no longer than that.
+LONG_BODIES = {
+    ("numerics/sgpr.py", "bound_and_gradient"): 42,
+    ("steps/refine.py", "refine"): 44,
+}
 
 #: Names of numpy.random that hold no global state.
 STATELESS = {"Generator", "default_rng", "SeedSequence", "BitGenerator", "PCG64", "PCG64DXSM", "Philox", "MT19937"}
@@ -23,36 +95,78 @@ STATELESS = {"Generator", "default_rng", "SeedSequence", "BitGenerator", "PCG64"
 RANDOM_CALLS = {"rvs", "resample", "Sobol", "Halton", "LatinHypercube", "kmeans", "kmeans2", "differential_evolution"}
 
 
-def identify(path: Path) -> str:
-    return str(path.relative_to(PACKAGE))
+def room_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else "__init__"
 
 
-def imports(path: Path) -> set[str]:
-    """Full names of all modules that a file imports, wherever in the file."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            module = "." * node.level + (node.module or "")
-            found |= {f"{module}.{alias.name}" for alias in node.names} if module == "vsbq" else {module}
+def against_the_layers(imports: Iterable[Import]) -> list[Import]:
+    """Imports of a room that is not below the importer's, doors left out."""
+    return [each for each in imports if not downwards(each) and not through_a_door(each)]
+
+
+def downwards(each: Import) -> bool:
+    start, end = room_of(each.importer), room_of(each.module)
+    return start == end or LEVEL[end] < LEVEL[start]
+
+
+def through_a_door(each: Import) -> bool:
+    typing = each.kind == "typing" and each.file in DOORS
+    return typing or (each.kind == "lazy" and each.module in DOORS.get(each.file, ()))
+
+
+def cycle_among(imports: Iterable[Import]) -> list[str]:
+    """Modules that import each other in a ring, at once or later, doors left out; empty where there is none."""
+    graph: dict[str, set[str]] = {}
+    for each in imports:
+        if each.kind != "typing" and not through_a_door(each):
+            graph.setdefault(each.importer, set()).update(loaded_with(each))
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def loaded_with(each: Import) -> set[str]:
+    """A module and the packages that it is in, but for those that hold the importer, which are loaded by then."""
+    parts = each.module.split(".")
+    chain = {".".join(parts[: i + 1]) for i in range(len(parts))}
+    return {name for name in chain if name == each.module or not f"{each.importer}.".startswith(f"{name}.")}
+
+
+def long_bodies(path: Path, package: Path = PACKAGE) -> list[str]:
+    """Functions with more lines than they may have."""
+    found, file = [], path.relative_to(package).as_posix()
+    for function in functions_of(path):
+        body = body_of(function)
+        lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+        if lines > LONG_BODIES.get((file, function.name), MOST_BODY):
+            found.append(f"{function.name}: {lines} lines")
     return found
+
+
+def open_doors(path: Path) -> list[str]:
+    """Functions that import from a room above and then do more than hand over."""
+    found = []
+    for function in functions_of(path):
+        modules = {node.module for node in ast.walk(function) if isinstance(node, ast.ImportFrom)}
+        if modules & DOORS[path.relative_to(PACKAGE).as_posix()]:
+            *before, last = body_of(function)
+            if not isinstance(last, ast.Return) or not all(isinstance(each, ast.ImportFrom) for each in before):
+                found.append(function.name)
+    return found
+
+
+def pieces_of_the_gp(source: str) -> list[str]:
+    """Uses of what a sparse GP is made of."""
+    nodes = ast.walk(ast.parse(source))
+    return [dotted(node) or node.attr for node in nodes if isinstance(node, ast.Attribute) and node.attr in PIECES]
 
 
 def allowed_in_numerics(name: str) -> bool:
     top = name.split(".")[0]
     inside = name == "vsbq._typing" or name == "vsbq.numerics" or name.startswith("vsbq.numerics.")
     return inside or top in {"numpy", "scipy"} or top in sys.stdlib_module_names
-
-
-def dotted(node: ast.AST) -> str:
-    """`a.b.c` of an attribute chain, or an empty string."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        inner = dotted(node.value)
-        return f"{inner}.{node.attr}" if inner else ""
-    return ""
 
 
 def global_randomness(source: str) -> list[str]:
@@ -82,14 +196,137 @@ def test_numerics_knows_nothing_above_it(path):
 
 
 def test_the_check_of_imports_can_fail():
-    above = imports(PACKAGE / "surrogate.py")
-    assert "vsbq.trim" in above
-    assert not allowed_in_numerics("vsbq.trim")
+    above = imports(PACKAGE / "steps" / "surrogate" / "fit.py")
+    assert "vsbq.steps.trim" in above
+    assert not allowed_in_numerics("vsbq.steps.trim")
     assert not allowed_in_numerics("vsbq.errors")
     assert not allowed_in_numerics("jax.numpy")
 
 
-@pytest.mark.parametrize("path", [path for path in SOURCES if path.name != "borrowed_random.py"], ids=identify)
+def test_every_module_is_in_a_layer():
+    assert {room_of(module_of(path, PACKAGE)) for path in SOURCES} == set(LEVEL)
+
+
+def test_imports_go_downwards():
+    assert against_the_layers(IMPORTS) == []
+
+
+def test_nothing_imports_in_a_ring():
+    assert cycle_among(IMPORTS) == []
+
+
+def test_no_door_is_listed_that_is_not_there():
+    there = {(each.file, each.module) for each in IMPORTS if each.kind == "lazy"}
+    assert {(file, module) for file, modules in DOORS.items() for module in modules} <= there
+
+
+@pytest.mark.parametrize("file", DOORS)
+def test_doors_import_and_hand_over(file):
+    assert open_doors(PACKAGE / file) == []
+
+
+def small_package(folder: Path, files: dict[str, str]) -> list[Import]:
+    """Imports within a package of a few files."""
+    for name, source in files.items():
+        path = folder / "vsbq" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source, encoding="utf-8")
+    return imports_within(folder / "vsbq")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from vsbq.io.files import load",
+        "from vsbq.io import files",
+        "import vsbq.io.files",
+        "from ..io.files import load",
+        "import importlib\nimportlib.import_module('vsbq.io.files')",
+        "def f():\n    from vsbq.io.files import load",
+        "f = lambda: __import__('vsbq.io.files')",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from vsbq.io.files import load",
+        "from vsbq import Posterior",
+    ],
+)
+def test_the_check_of_layers_can_fail(source, tmp_path):
+    empty = {"__init__.py": "", "io/files.py": "", "io/__init__.py": "", "data/__init__.py": ""}
+    found = small_package(tmp_path, empty | {"data/bounds.py": source, "io/tables.py": "import vsbq.data.bounds"})
+    assert [each.file for each in against_the_layers(found)] == ["data/bounds.py"]
+
+
+def test_a_door_is_no_way_for_the_whole_module(tmp_path):
+    door = {"data/evaluations.py": "def f():\n    from vsbq.io.record import g", "io/record.py": ""}
+    assert against_the_layers(small_package(tmp_path, door)) == []
+    wide = door | {"data/evaluations.py": "from vsbq.io.record import g"}
+    assert len(against_the_layers(small_package(tmp_path, wide))) == 1
+
+
+def test_peers_do_not_know_each_other(tmp_path):
+    found = small_package(tmp_path, {"report/page.py": "import vsbq.io.files", "io/files.py": ""})
+    assert len(against_the_layers(found)) == 1
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"a.py": "import vsbq.b", "b.py": "def f():\n    import vsbq.a"},
+        {"a.py": "import vsbq.b", "b.py": "import vsbq.c", "c.py": "from vsbq import a"},
+        {"a/__init__.py": "import vsbq.b", "a/part.py": "", "b.py": "import vsbq.a.part"},
+        {"a/__init__.py": "from vsbq.a.part import x", "a/part.py": "from vsbq.a import x"},
+    ],
+)
+def test_the_check_of_rings_can_fail(files, tmp_path):
+    assert cycle_among(small_package(tmp_path, {"__init__.py": ""} | files))
+
+
+def test_types_and_packages_of_ones_own_make_no_ring(tmp_path):
+    typing = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import vsbq.a.part"
+    files = {"a/__init__.py": "from vsbq.a.part import x", "a/part.py": "import vsbq.a.other", "a/other.py": typing}
+    assert cycle_among(small_package(tmp_path, files)) == []
+
+
+def test_the_check_of_doors_can_fail(tmp_path, monkeypatch):
+    path = tmp_path / "data" / "evaluations.py"
+    path.parent.mkdir()
+    monkeypatch.setitem(globals(), "PACKAGE", tmp_path)
+    door = '    """Words."""\n    from vsbq.io.record import g\n\n'
+    path.write_text(f"def f(x):\n{door}    return g(x)\n")
+    assert open_doors(path) == []
+    path.write_text(f"def f(x):\n{door}    y = g(x)\n    return y\n")
+    assert open_doors(path) == ["f"]
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in SOURCES if not identify(path).startswith(KNOW_THE_PIECES)], ids=identify
+)
+def test_what_the_sparse_gp_is_made_of_is_its_own_business(path):
+    assert pieces_of_the_gp(path.read_text(encoding="utf-8")) == []
+
+
+def test_the_check_of_pieces_can_fail():
+    assert pieces_of_the_gp("x = post.surrogate.hyp.pack()") == ["post.surrogate.hyp"]
+    assert pieces_of_the_gp((PACKAGE / "steps" / "surrogate" / "model.py").read_text(encoding="utf-8"))
+
+
+def test_few_modules_are_at_the_top():
+    assert len(list(PACKAGE.glob("*.py"))) <= MOST_AT_THE_TOP
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=identify)
+def test_files_and_functions_are_short(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+    assert long_bodies(path) == []
+
+
+def test_the_check_of_lengths_can_fail(tmp_path):
+    path, words = tmp_path / "long.py", '    """' + "Words\n" * 30 + '"""\n'
+    path.write_text("def f():\n" + words + "    x = 0\n" * MOST_BODY)
+    assert long_bodies(path, tmp_path) == []
+    path.write_text("class A:\n    async def f():\n" + "        x = 0\n" * (MOST_BODY + 1))
+    assert long_bodies(path, tmp_path) == [f"f: {MOST_BODY + 1} lines"]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=identify)
 def test_no_global_random_state(path):
     assert global_randomness(path.read_text(encoding="utf-8")) == []
 
