@@ -28,8 +28,9 @@ class Shape(NamedTuple):
 def as_problem(name: str, shape: Shape, *, units: bool = True) -> Problem:
     """Give a shape units (unless `units` is False), a start box and a constant, all by the seed of its name.
 
-    Each coordinate is moved and multiplied by up to a thousandfold, as parameters of different units are. The constant
-    is the log evidence. The start box holds the middle 90 % of each marginal and up to as much again on either side.
+    Coordinates are moved, and scaled differently by up to a factor of a thousand, as parameters with units are. The
+    constant is the log evidence. The start box holds the middle 90 % of each marginal and up to as much again on either
+    side, within the bounds.
     """
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     offset = rng.uniform(-LARGEST_OFFSET, LARGEST_OFFSET)
@@ -39,7 +40,8 @@ def as_problem(name: str, shape: Shape, *, units: bool = True) -> Problem:
     bounds = None if shape.bounds is None else shift[:, None] + scale[:, None] * shape.bounds
 
     def log_density(x: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
-        return np.asarray(shape.log_density((x - shift) / scale) + constant)
+        values = shape.log_density(_inside((x - shift) / scale, shape.bounds)) + constant
+        return values if bounds is None else np.where(np.all(x == _inside(x, bounds), axis=1), values, -np.inf)
 
     def draw(n: int, rng: np.random.Generator) -> Float[ndarray, "n d"]:
         return np.asarray(_inside(shift + scale * shape.draw(n, rng), bounds))
@@ -65,7 +67,7 @@ def random_rotation(dimension: int, seed: int) -> Float[ndarray, "d d"]:
 
 
 def _inside(points: Float[ndarray, "n d"], bounds: Float[ndarray, "d 2"] | None) -> Float[ndarray, "n d"]:
-    """Undo what rounding of the units does beyond a bound."""
+    """Undo what the rounding of units does at a bound."""
     return points if bounds is None else np.clip(points, *bounds.T)
 
 
