@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -96,6 +101,29 @@ def test_losing_the_prior_is_said(with_prior):
         together = joined(with_prior, NEW, NEW_VALUES)
     assert together.log_prior is None
     assert any("Left out the log prior" in note for note in together.notes)
+
+
+def test_the_warning_points_to_the_call_of_update(with_prior, tmp_path):
+    """In a process of its own, where the checks of shapes put no calls between."""
+    with_prior.save(tmp_path / "post.npz")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, warnings, vsbq, vsbq.analysis.update\n"
+        "vsbq.analysis.update.fit = lambda *given, **options: None\n"
+        "post = vsbq.load(sys.argv[1])\n"
+        "with warnings.catch_warnings(record=True) as caught:\n"
+        "    warnings.simplefilter('always')\n"
+        "    post.update([[0.1, 0.2]], [0.0])\n"
+        "print(caught[0].filename, caught[0].lineno)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path / "post.npz")],
+        env=os.environ | {"PYTHONPATH": str(Path(vsbq.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == [str(script), "6"]
 
 
 def test_a_constant_prior_is_that_of_new_evaluations_too(cloud):
