@@ -72,8 +72,12 @@ PRIOR = SplineTrapezoid(BOUNDS, PLAUSIBLE_BOUNDS)
 SIMULATED_PARAMETERS = (5.0, 4.0, 5.0, 8.0, 0.02, 0.03, 0.03, 0.04, 1.0, 15.0, 0.5, 0.03)
 
 JITTER = 1 / 8  # scale of the criterion's logistic; `_same` takes a power of 1 / (2 JITTER) = 4 by squaring twice
-REACH = 5.5  # standard deviations of a measurement that the grid covers
-STEP = 0.1  # of the grid, in local standard deviations: the jitter is resolved wherever the likelihood matters
+# The sum over measurements converges geometrically: its error is about exp(-2π² JITTER / (change of the log odds from
+# node to node)), so that change is kept below FINENESS. No step is longer than LONGEST_STEP local standard deviations.
+REACH = 5.0  # standard deviations of a measurement that the grid covers
+FINENESS = 0.25
+LONGEST_STEP = 0.4
+ECCENTRIC = 45.0  # degrees, the largest heading of the design
 
 
 class _Design(NamedTuple):
@@ -172,20 +176,38 @@ def probability_same(
     The integral over the two measurements is a sum over two grids that all headings share.
     """
     result = np.empty((LEVELS, len(vestibular), len(visual)))
-    chair = _measure(vestibular, float(point[0]), float(point[4]))
+    sigma, w = point[: LEVELS + 1], point[LEVELS + 1 : 2 * LEVELS + 2]
     for level in range(LEVELS):
-        screen = _measure(visual, float(point[1 + level]), float(point[5 + level]))
+        own = [0, 1 + level]
+        steps = _steps(sigma[own], w[own], point[8:11])
+        chair = _measure(vestibular, float(sigma[0]), float(w[0]), float(steps[0]))
+        screen = _measure(visual, float(sigma[1 + level]), float(w[1 + level]), float(steps[1]))
         result[level] = chair.weights @ _same(chair, screen, point[8:11]) @ screen.weights.T
     return result
 
 
-def _measure(headings: Float[ndarray, " s"], base: float, w: float) -> _Measurement:
+def _steps(base: Float[ndarray, " 2"], w: Float[ndarray, " 2"], belief: Float[ndarray, " 3"]) -> Float[ndarray, " 2"]:
+    """Return the steps of both measurements, in local standard deviations, by how fast the log odds change with each.
+
+    Near the criterion the odds are a parabola of the disparity that is `top` high; far from the mean of the headings
+    they also change along the diagonal.
+    """
+    mu, sigma, p_common = belief
+    variance = base**2 * (1 + np.multiply.outer([0.0, ECCENTRIC], w) ** 2)
+    share = (variance / variance.sum(axis=1, keepdims=True)).max(axis=0)
+    spread = base**2 + sigma**2
+    top = max(log(p_common / (1 - p_common)), 0.0) - 0.5 * log(1 - sigma**4 / spread.prod())
+    slope = np.sqrt((1 + 2 * top) * share) + base * (ECCENTRIC + abs(mu)) / spread
+    return np.minimum(FINENESS / slope, LONGEST_STEP)
+
+
+def _measure(headings: Float[ndarray, " s"], base: float, w: float, step: float) -> _Measurement:
     """Measurements at equal steps of t = asinh(w x) / (w base), for which dx/dt = σ(x), by the trapezoid rule in t."""
     sd = noise_sd(headings, base, w)
     low = asinh(w * float((headings - REACH * sd).min())) / (w * base)
     high = asinh(w * float((headings + REACH * sd).max())) / (w * base)
     # σ(x) itself changes over a distance of 1 / (w base) in t.
-    nodes = ceil((high - low) * hypot(1.0, w * base) / STEP) + 1
+    nodes = ceil((high - low) * hypot(1.0, w * base) / step) + 1
     t = w * base * np.linspace(low, high, nodes)
     values, local_sd = np.sinh(t) / w, base * np.cosh(t)
     weights = local_sd * np.exp(-0.5 * ((values - headings[:, None]) / sd[:, None]) ** 2)
