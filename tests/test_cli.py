@@ -50,3 +50,25 @@ def test_the_module_is_a_program(module):
     done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert done.stdout.startswith("vsbq ")
+
+
+OPTIONAL = ["matplotlib", "pandas", "pyarrow", "cma", "optuna", "emcee", "dynesty", "jax", "arviz_base", "vsbq_bench"]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["audit", "t.csv"]], ids=" ".join)
+def test_looking_loads_no_optional_package(arguments, tmp_path):
+    rows = "".join(f"{i % 17},{i % 13},{-((i % 17) ** 2) - (i % 13) ** 2}\n" for i in range(150))
+    (tmp_path / "t.csv").write_text("a,b,lp\n" + rows)
+    code = f"""
+import contextlib, io, sys
+from vsbq.cli import main
+with contextlib.redirect_stdout(io.StringIO()):
+    try:
+        done = main({arguments!r})
+    except SystemExit as stop:
+        done = stop.code
+print(done, *sorted(set({OPTIONAL!r}) & set(sys.modules)))
+"""
+    command = [sys.executable, "-c", code]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert ran.stdout.split() == ["0"]

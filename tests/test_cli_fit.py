@@ -22,38 +22,14 @@ import numpy as np
 import pytest
 
 import vsbq
+from command_line import CENTRE, LOG_EVIDENCE, VARIANCE, N, call, evaluations, write_csv
 from vsbq.cli import demo, main
 from vsbq.cli.terminal import Terminal
 from vsbq.errors import VsbqWarning
 from vsbq.io.record import Recorder
 
-N = 200
-CENTRE, VARIANCE = np.array([0.3, -0.2]), np.array([0.5, 1.5])
-LOG_EVIDENCE = 7.0 + np.log(2 * np.pi) + 0.5 * np.log(VARIANCE).sum()
 FILES = {"posterior.npz", "samples.csv", "report.html", "fit.log", "summary.json"}
 SOURCES = Path(vsbq.__file__).parents[1]
-
-
-def evaluations(n: int = N, seed: int = 0):
-    rng = np.random.default_rng(seed)
-    points = rng.normal([0.5, -0.5], [1.0, 1.5], (n, 2))
-    return points, 7.0 - 0.5 * ((points - CENTRE) ** 2 / VARIANCE).sum(axis=1)
-
-
-def write_csv(path: Path, names: list[str], *columns) -> Path:
-    with path.open("w", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(names)
-        writer.writerows(np.column_stack(columns).tolist())
-    return path
-
-
-def call(*arguments) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a command."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main([str(argument) for argument in arguments])
-    return code, out.getvalue(), err.getvalue()
 
 
 class Fitted:
@@ -400,15 +376,12 @@ def test_a_minimised_column_is_suggested(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_remedies_are_options(tmp_path):
+def test_a_prior_that_is_told_makes_a_likelihood_a_posterior(quick, tmp_path):
     points, values = evaluations()
-    values[3] = np.nan
-    table = write_csv(tmp_path / "t.csv", ["a", "b", "lp"], points, values)
-    assert "--nonfinite drop" in call("audit", table)[2]
-    assert call("audit", table, "--nonfinite", "drop")[0] == 0
-    turned = write_csv(tmp_path / "turned.csv", ["a", "b", "lp"], points, -np.nan_to_num(values))
-    assert "Pass --neg if" in call("fit", turned, "-o", tmp_path / "out")[2]
-    assert "attention" in call("audit", turned)[1]
+    table = write_csv(tmp_path / "t.csv", ["a", "b", "loglike"], points, values)
+    code, _, err = call("fit", table, "-o", tmp_path / "out", "--column", "log_prior=-1.5")
+    assert code == 0, err
+    np.testing.assert_array_equal(quick[0].log_density, values - 1.5)
 
 
 # Words and JSON

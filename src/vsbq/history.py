@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vsbq.errors import Argument, Message
+
 __all__ = ["Elbo", "Evidence", "History", "NoiseFinding", "RefinedFit", "SurrogateFit", "Trimmed", "VariationalFit"]
 
 
@@ -21,9 +23,11 @@ class NoiseFinding(NamedTuple):
     def words(self) -> str:
         """What the user should know; empty where everything is as it was said to be."""
         if self.kind == "estimated":
-            return (
+            return Message(
                 f"No log_density_sd was given, but the evaluations are noisy: a standard deviation of {self.sd:.2g} is "
-                "estimated from them and used. Give log_density_sd if you know it."
+                "estimated from them and used. Give ",
+                Argument("log_density_sd", said="log_density_sd"),
+                " if you know it.",
             )
         if self.kind == "rescaled":
             much = f"{self.factor:.2g} times as noisy" if self.factor >= 0.01 else "hardly noisy at all, far less"

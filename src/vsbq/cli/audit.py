@@ -47,7 +47,7 @@ def run(options: Namespace) -> int:
         source = read_files(options.files, replace(problem, check_sign=False))
         found = audit(source.evaluations)
         terminal.title(f"Read {', '.join(escaped(str(path)) for path in source.files)}")
-        terminal.facts({name: value for name, value in source.facts.items() if name.strip() and name != "also"})
+        terminal.facts(source.read_as)
         odd = (
             count_in_words(len(found.warnings), "thing") + " to look at" if found.warnings else "Nothing to worry about"
         )
@@ -60,8 +60,8 @@ def run(options: Namespace) -> int:
                 "files": [str(path) for path in source.files],
                 "evaluations": len(source.evaluations),
                 "parameters": list(source.evaluations.names),
-                "read_as": {name: value for name, value in source.facts.items() if name.strip() and name != "also"},
-                "findings": [asdict(finding) for finding in found.findings],
+                "read_as": source.read_as,
+                "findings": [asdict(replace(each, message=in_options(each.message))) for each in found.findings],
             }
         )
     return 0

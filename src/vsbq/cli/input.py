@@ -44,6 +44,11 @@ class Source:
     rows: tuple[int, ...]
     facts: dict[str, str]
 
+    @property
+    def read_as(self) -> dict[str, str]:
+        """The facts without the notes below them."""
+        return {name: value for name, value in self.facts.items() if name.strip() and name != "also"}
+
 
 class _Part(NamedTuple):
     """A file with a table in it."""

@@ -140,7 +140,7 @@ def _summary(
         "elbo_sd": post.elbo_sd,
         "evaluations": len(source.evaluations),
         "inputs": [{"file": str(path), "rows": rows} for path, rows in zip(source.files, source.rows, strict=True)],
-        "read_as": {name: value for name, value in source.facts.items() if name.strip() and name != "also"},
+        "read_as": source.read_as,
         "notes": list(source.evaluations.notes),
         "warnings": list(warnings),
         "seed": wanted.seed,

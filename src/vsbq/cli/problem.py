@@ -88,12 +88,10 @@ class Problem:
 def add_problem_options(parser: ArgumentParser) -> None:
     """The options that say what the columns of the files mean."""
     group = parser.add_argument_group("what the file holds (guessed from the names of the columns where left out)")
+    config = "names, bounds and columns; options win over it"
+    group.add_argument("--config", type=Path, metavar="FILE.toml", help=config)
     group.add_argument(
-        "--config", type=Path, metavar="FILE.toml", help="names, bounds and columns; options win over it"
-    )
-    group.add_argument(
-        "--params",
-        "--names",
+        *("--params", "--names"),
         type=_names,
         action="extend",
         default=[],
@@ -101,8 +99,7 @@ def add_problem_options(parser: ArgumentParser) -> None:
         help="columns of the parameters (default: all numeric ones that are nothing else)",
     )
     group.add_argument(
-        "--bound",
-        "--bounds",
+        *("--bound", "--bounds"),
         type=_bound,
         action="append",
         default=[],
@@ -118,8 +115,7 @@ def add_problem_options(parser: ArgumentParser) -> None:
         help="where most of the posterior is expected; give it for all parameters or for none",
     )
     group.add_argument(
-        "--column",
-        "--columns",
+        *("--column", "--columns"),
         type=_column,
         action="append",
         default=[],

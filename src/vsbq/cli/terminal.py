@@ -109,7 +109,7 @@ class Terminal:
 
     def _hear(self, message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         if issubclass(category, VsbqWarning):
-            self.warn(str(message))
+            self.warn(message if isinstance(message, str) else Message(*message.args))
         logger.warning("%s: %s", category.__name__, escaped(str(message)))
 
 
@@ -172,7 +172,7 @@ def _option(argument: Argument) -> str:
     flag = name.replace("_", "-")
     if value is False:
         return f"--no-{flag}"
-    shown = "" if value is None else f" {value}" if str(value).isalnum() else f" {value!r}"
+    shown = "" if value is None else f" {value}" if str(value).replace("-", "").isalnum() else f" {value!r}"
     return f"--{flag}{shown}"
 
 

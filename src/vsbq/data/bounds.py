@@ -115,8 +115,7 @@ def _by_name(value: Mapping[str, Any], names: tuple[str, ...], label: str) -> li
     unknown = [str(name) for name in value if name not in names]
     if unknown:
         raise EvaluationsError(
-            f"{label} names {names_in_words(unknown)}, but the parameters are {names_in_words(names)}. "
-            "Use these names as the keys."
+            f"{label} names {names_in_words(unknown)}, but the parameters are {names_in_words(names)}. Use these names."
         )
     return [value.get(name) for name in names]
 

@@ -200,7 +200,7 @@ def read_plausible(value: BoundsLike, hard: Bounds, names: tuple[str, ...]) -> B
         if not np.isfinite(pair).all() or pair[0] < box[0] or pair[1] > box[1]:
             raise EvaluationsError(
                 f"plausible_bounds of '{name}' must be finite and within the hard bounds [{box[0]:g}, {box[1]:g}], but "
-                f"are ({pair[0]:g}, {pair[1]:g}). Give two finite numbers inside, or leave plausible_bounds out."
+                f"are ({pair[0]:g}, {pair[1]:g}). Give two finite numbers inside, or no plausible bounds at all."
             )
     return plausible
 

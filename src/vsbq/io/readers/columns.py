@@ -82,7 +82,7 @@ def find_roles(table: Table, given: Roles) -> Roles:
     table.check_names(given.named())
     found = {role: [name for name in table.columns if _plain(name) in words] for role, words in KNOWN.items()}
     if not given.has_values:
-        found = _one_value(table, found)
+        found = _one_value(table, found, given)
     else:
         found |= {role: [] for role in ("log_density", "neg_log_density", "log_likelihood")}
     if given.log_density is not None or given.neg_log_density is not None:
@@ -96,7 +96,7 @@ def find_roles(table: Table, given: Roles) -> Roles:
     return Roles(**chosen)
 
 
-def _one_value(table: Table, found: dict[str, list[str]]) -> dict[str, list[str]]:
+def _one_value(table: Table, found: dict[str, list[str]], given: Roles) -> dict[str, list[str]]:
     """Exactly one kind of value: a likelihood counts only where there is no posterior."""
     posterior = [role for role in ("log_density", "neg_log_density") if found[role]]
     if len(posterior) > 1:
@@ -106,7 +106,7 @@ def _one_value(table: Table, found: dict[str, list[str]]) -> dict[str, list[str]
         return found | {"log_likelihood": []}
     if not found["log_likelihood"]:
         raise _ambiguous(table, "no column is clearly the log density")
-    if not found["log_prior"]:
+    if not found["log_prior"] and given.log_prior is None:
         which = names_in_words(found["log_likelihood"])
         why = f"{which} is a likelihood, which is no posterior without a prior (a column log_prior, or "
         raise _ambiguous(table, Message(why, Argument("log_prior"), ")"))

@@ -52,7 +52,9 @@ def read_text_table(
             ".",
         ) from error
     except LookupError as error:
-        raise EvaluationsError(f"the encoding {told.encoding!r} can't be used ({error}). Pass 'utf-8'.") from error
+        raise EvaluationsError(
+            f"the encoding {told.encoding!r} can't be used ({error}). Pass ", Argument("encoding", "utf-8"), "."
+        ) from error
     except csv.Error as error:
         raise EvaluationsError(f"it can't be read as a table ({error}). Check its quotes and separators.") from error
 
