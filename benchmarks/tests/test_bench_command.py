@@ -20,6 +20,7 @@ def test_list_names_problems_methods_and_suites(capsys):
     said = capsys.readouterr().out
     for word in ("two_moons", "timing", "lotka_volterra", "vsbq_paper", "bbvi_mog50", "small"):
         assert word in said
+    assert "partial" not in said
 
 
 def test_run_writes_lines_and_goes_on_from_there(tmp_path, capsys, tiny):

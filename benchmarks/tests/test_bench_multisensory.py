@@ -22,7 +22,7 @@ from vsbq_bench.multisensory import (
     simulate_trials,
 )
 
-SHARED = Path(__file__).resolve().parent.parent.parent / "shared"  # beside some checkouts only
+SHARED = Path(__file__).resolve().parents[3] / "shared"  # beside some checkouts only
 DATA, TRUTH = SHARED / "data" / "multisensory.csv", SHARED / "truth" / "multisensory.npz"
 HEADER = "coherence_level,vestibular_deg,visual_deg,response\n"
 

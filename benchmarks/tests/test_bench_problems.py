@@ -7,10 +7,11 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import kstest, vonmises
 
+from vsbq.cli import two_moons as demonstrated
 from vsbq_bench.catalogue import PROBLEMS
 from vsbq_bench.problems import SYNTHETIC, rosenbrock_gaussian, two_moons
 
-TRUTH = Path(__file__).resolve().parent.parent.parent / "shared" / "truth"  # beside some checkouts only
+TRUTH = Path(__file__).resolve().parents[3] / "shared" / "truth"  # beside some checkouts only
 BOXES = {"two_moons": [(-2.5, 2.5), (-2.5, 2.5)], "banana": [(-6.0, 6.0), (-8.0, 40.0)], "gaussian": [(-9.0, 9.0)] * 2}
 
 
@@ -77,6 +78,14 @@ def test_two_moons_evidence_by_quadrature():
     integral = integrate(lambda x: np.exp(problem.log_density(x)), BOXES["two_moons"])
     assert_allclose(log(integral), problem.log_evidence, atol=1e-8)
     assert_allclose(problem.log_evidence, 6.16576117, atol=1e-8)
+
+
+def test_two_moons_is_the_one_of_the_demonstration(rng):
+    points, problem = np.vstack([rng.normal(size=(200, 2)), np.zeros((1, 2))]), two_moons()
+    assert_allclose(demonstrated.log_density(points), problem.log_density(points), rtol=1e-12)
+    assert demonstrated.log_evidence() == pytest.approx(problem.log_evidence, rel=1e-12)
+    draws = problem.draw(20_000, rng)
+    assert np.mean(draws[:, 0] > 0) == pytest.approx(demonstrated.RIGHT_SHARE, abs=0.02)
 
 
 def test_two_moons_is_finite_at_the_origin():

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from vsbq_bench.run import Runner, missing_jobs
 from vsbq_bench.suites import SUITES, Job, jobs_of
 from vsbq_bench.trace_cache import OPTIMISERS
 
+RESULTS = Path(__file__).parents[1] / "results"
 GOOD = Job("single", 0.0, "cma", 300, "laplace", 0)
 JOBS = [GOOD, GOOD._replace(seed=1), GOOD._replace(method="no such method")]
 
@@ -103,6 +105,13 @@ def test_suites_name_what_exists(suite):
         assert job.problem in PROBLEMS
         assert job.method in METHODS
         assert job.optimiser in OPTIMISERS
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_stored_lines_name_what_exists(suite):
+    lines = read_lines([RESULTS / f"{suite}.jsonl"])
+    assert {line.method for line in lines} <= set(METHODS)
+    assert {line.problem.removesuffix("_simulated") for line in lines} <= set(PROBLEMS)
 
 
 def test_suites_go_seed_by_seed_without_repetition():

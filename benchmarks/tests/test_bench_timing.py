@@ -20,7 +20,7 @@ from vsbq_bench.timing import (
     timing_trials,
 )
 
-SHARED = Path(__file__).resolve().parent.parent.parent / "shared"  # beside some checkouts only
+SHARED = Path(__file__).resolve().parents[3] / "shared"  # beside some checkouts only
 published = pytest.mark.skipif(not (SHARED / "data" / "timing.csv").exists(), reason="needs the published data")
 TRUE = np.array(PARTICIPANT)
 NEAR = np.array([0.006, 0.006, 0.012, 0.012, 0.003])  # about a posterior standard deviation

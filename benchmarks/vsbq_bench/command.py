@@ -20,7 +20,8 @@ def show_catalogue(options: Namespace) -> int:
     print("Problems")
     for name, make in PROBLEMS.items():
         problem = make()
-        print(f"  {name:<22} D={problem.dimension:<3} {(make.__doc__ or '').splitlines()[0]}")
+        told = getattr(make, "func", make).__doc__ or ""  # of a partial function, what is said of the function itself
+        print(f"  {name:<22} D={problem.dimension:<3} {told.splitlines()[0]}")
     print("\nMethods\n  " + "\n  ".join(METHODS))
     print("\nSuites")
     for name in SUITES:
