@@ -265,8 +265,8 @@ def describe(name, checks):
     return (
         f"{name}: log Z {checks.log_evidence:.4f} ± {checks.log_evidence_sd:.4f}, by {checks.second_way} "
         f"{checks.second_log_evidence:.4f} ± {checks.second_log_evidence_sd:.4f} ({checks.evidence_z:.1f} sd), "
-        f"tempered {checks.tempered_log_evidence:.2f}; share {checks.share:.2f} (second {checks.second_share or 1:.2f}), "
-        f"k {checks.shape:.2f} (second {checks.second_shape or 0:.2f}), chains' z {checks.worst_z:.1f}, distinct "
+        f"tempered {checks.tempered_log_evidence:.2f}; "
+        f"share {checks.share:.2f} (second {checks.second_share or 1:.2f}), k {checks.shape:.2f} (second {checks.second_shape or 0:.2f}), chains' z {checks.worst_z:.1f}, distinct "
         f"{checks.distinct:.4f}"
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf, log, pi
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy.special import (
@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 LOG_ROOT_TWO_PI = 0.5 * log(2 * pi)
+LEAST = 1e-100  # a probability whose beta quantile is still found
 
 
 def normal_sum(residual: Float[ndarray, "n t"], sd: ndarray) -> Float[ndarray, " n"]:
@@ -48,6 +49,7 @@ def normal_sum(residual: Float[ndarray, "n t"], sd: ndarray) -> Float[ndarray, "
     return result
 
 
+@runtime_checkable
 class Law(Protocol):
     """A proper law of one parameter."""
 
@@ -197,7 +199,7 @@ class Beta:
 
     def from_normal(self, z: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
         """Return the quantiles of Φ(z)."""
-        lower, upper = ndtr(np.minimum(z, 0)), ndtr(-np.maximum(z, 0))
+        lower, upper = (np.maximum(ndtr(-np.maximum(side, 0)), LEAST) for side in (-z, z))
         share = np.where(z < 0, betaincinv(self.a, self.b, lower), betainccinv(self.a, self.b, upper))
         return self.low + (self.high - self.low) * share
 

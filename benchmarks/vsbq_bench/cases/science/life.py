@@ -33,7 +33,7 @@ def runge_kutta(slope: Slope, state: Float[ndarray, "s n"], step: float) -> Floa
 
 PEOPLE = 10_000.0
 DAYS = 35
-STEPS_PER_DAY = 3
+STEPS_PER_DAY = 6
 
 
 def epidemic() -> Model:
