@@ -8,9 +8,17 @@ from collections.abc import Iterable, Sequence
 
 from vsbq.errors import VsbqError
 from vsbq_bench.lines import Line, read_lines
-from vsbq_bench.suites import SUITES, Job, jobs_of
+from vsbq_bench.suites import CASE_SUITES, SUITES, Job, jobs_of
 
-__all__ = ["draw_figures", "print_tables", "refresh_page", "run_suite", "show_catalogue"]
+__all__ = [
+    "compare_results",
+    "draw_figures",
+    "print_tables",
+    "refresh_page",
+    "run_suite",
+    "show_cases",
+    "show_catalogue",
+]
 
 
 def show_catalogue(options: Namespace) -> int:
@@ -24,8 +32,37 @@ def show_catalogue(options: Namespace) -> int:
         print(f"  {name:<22} D={problem.dimension:<3} {told.splitlines()[0]}")
     print("\nMethods\n  " + "\n  ".join(METHODS))
     print("\nSuites")
-    for name in SUITES:
-        print(f"  {name:<10} {len(jobs_of(name))} runs")
+    for name in (*SUITES, *CASE_SUITES):
+        print(f"  {name:<16} {len(jobs_of(name))} runs")
+    return 0
+
+
+def show_cases(options: Namespace) -> int:
+    """Print the cases of the zoo: how many of each kind are in either half, and their names."""
+    from vsbq_bench.cases.cases import all_cases, halves
+    from vsbq_bench.cases.split import HALVES, count_by_kind
+
+    rows = count_by_kind(all_cases(), halves())
+    print(f"{'kind':<16}" + "".join(f"{half:>13}" for half in HALVES))
+    for row in rows:
+        print(f"{row.kind:<16}{row.development:>13}{row.validation:>13}")
+    print(f"{'all':<16}{sum(row.development for row in rows):>13}{sum(row.validation for row in rows):>13}")
+    for half in HALVES:
+        print(f"\n{half}")
+        for case in sorted(all_cases(), key=lambda case: (case.kind, case.name)):
+            if halves()[case.name] == half:
+                hard = "hard" if case.hard else ""
+                print(f"  {case.kind:<15} {'science' if case.science else 'shape':<8} {hard:<5} {case.name}")
+    return 0
+
+
+def compare_results(options: Namespace) -> int:
+    """Print what got better and worse between two files of results."""
+    from vsbq_bench.cases.compare import compare
+    from vsbq_bench.cases.report import comparison_in_words
+    from vsbq_bench.cases.result_files import lines_of_two
+
+    print(comparison_in_words(compare(*lines_of_two(options.old, options.new))))
     return 0
 
 
@@ -85,13 +122,15 @@ def _chosen(suite: str, options: Namespace) -> list[Job]:
     from vsbq_bench.catalogue import METHODS, PROBLEMS
     from vsbq_bench.trace_cache import OPTIMISERS
 
-    _check("suite", [suite], SUITES)
+    _check("suite", [suite], (*SUITES, *CASE_SUITES))
+    jobs = jobs_of(suite)
+    zoo = suite in CASE_SUITES
     _check("method", options.methods, METHODS)
-    _check("problem", options.problems, PROBLEMS)
-    _check("optimiser", options.optimisers, OPTIMISERS)
+    _check("problem", options.problems, sorted({job.problem for job in jobs}) if zoo else PROBLEMS)
+    _check("optimiser", options.optimisers, sorted({job.optimiser for job in jobs}) if zoo else OPTIMISERS)
     return [
         job
-        for job in jobs_of(suite)
+        for job in jobs
         if (not options.methods or job.method in options.methods)
         and (not options.problems or job.problem in options.problems)
         and (not options.optimisers or job.optimiser in options.optimisers)

@@ -13,9 +13,10 @@ import resource
 import subprocess
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
-from math import isfinite
+from math import hypot, isfinite
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -23,13 +24,14 @@ from typing import Any
 import numpy as np
 
 from vsbq._version import __version__
-from vsbq_bench.catalogue import METHODS, PROBLEMS
+from vsbq.errors import VsbqWarning
+from vsbq_bench.cases.place import Place, find_place
+from vsbq_bench.catalogue import METHODS
 from vsbq_bench.lines import Line
 from vsbq_bench.metrics import DRAWS, floor, gskl, mmtv
 from vsbq_bench.problems import Problem
 from vsbq_bench.suites import Job
 from vsbq_bench.task import Answer, Target, Task
-from vsbq_bench.trace_cache import cached_trace
 
 __all__ = ["run_job"]
 
@@ -38,16 +40,19 @@ PACKAGES = ("numpy", "scipy", "cma", "pybads", "emcee", "dynesty", "numdifftools
 
 def run_job(job: Job, cache: Path) -> Line:
     """Run a job and return its line; a method that fails leaves its error there."""
-    problem = PROBLEMS[job.problem]()
+    place = find_place(job.problem)
+    said: dict[str, int] = {}
     try:
-        task = _task(job, problem, cache)
+        task = _task(job, place, cache)
         unit = unit_seconds()
         start = perf_counter()
-        answer = METHODS[job.method](task)
+        with _listening(said):
+            answer = METHODS[job.method](task)
         total = perf_counter() - start
         unit = (unit + unit_seconds()) / 2
         results = {
-            **_scores(problem, answer, job.seed),
+            **_scores(place.problem, answer, job.seed),
+            "share_outside": _share_outside(answer),
             "target_evaluations": int(answer.details.get("evaluations", task.target.evaluations)),  # type: ignore[call-overload]
             "seconds": {**answer.seconds, "total": total},
             "units": total / unit,
@@ -56,21 +61,32 @@ def run_job(job: Job, cache: Path) -> Line:
         results["details"] = {**answer.details, **_infinite(results)}
     except Exception as error:  # whatever a method raises is a result of the benchmark
         results = {"error": f"{type(error).__name__}: {error}"}
-    return Line(**_identity(job, problem), **results, **_environment())
+    return Line(**_identity(job, place), **results, **_environment(), warnings=said)
 
 
-def _task(job: Job, problem: Problem, cache: Path) -> Task:
-    trace = cached_trace(
-        cache,
-        problem,
-        job.optimiser,
-        noise_sd=job.noise_sd,
-        evaluations=job.evaluations_per_dimension * problem.dimension,
-        seed=job.seed,
-    )
+@contextmanager
+def _listening(said: dict[str, int]) -> Iterator[None]:
+    """Count the warnings of the library by their texts, also those that come before a failure."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", VsbqWarning)
+        try:
+            yield
+        finally:
+            for warning in caught:
+                said[str(warning.message)] = said.get(str(warning.message), 0) + 1
+
+
+def _task(job: Job, place: Place, cache: Path) -> Task:
     rng = np.random.default_rng([job.seed, 3])
-    target = Target(problem, job.noise_sd, rng.spawn(1)[0])
-    return Task(problem=problem, trace=trace, noise_sd=job.noise_sd, target=target, rng=rng, draws=DRAWS)
+    target = Target(place.problem, job.noise_sd, rng.spawn(1)[0])
+    trace = place.trace(job, cache)
+    return Task(problem=place.problem, trace=trace, noise_sd=job.noise_sd, target=target, rng=rng, draws=DRAWS)
+
+
+def _share_outside(answer: Answer) -> float | None:
+    refinement = answer.details.get("refinement")
+    return refinement.get("share_outside") if isinstance(refinement, Mapping) else None
 
 
 def _scores(problem: Problem, answer: Answer, seed: int) -> dict[str, Any]:
@@ -79,6 +95,8 @@ def _scores(problem: Problem, answer: Answer, seed: int) -> dict[str, Any]:
     evidence = answer.log_evidence
     return {
         "delta_lml": None if evidence is None else abs(evidence - problem.log_evidence),
+        "signed_error": None if evidence is None else evidence - problem.log_evidence,
+        "z": _z(problem, answer),
         "mmtv": mmtv(answer.draws, truth),
         "gskl": gskl(answer.draws, truth),
         "log_evidence": evidence,
@@ -89,6 +107,14 @@ def _scores(problem: Problem, answer: Answer, seed: int) -> dict[str, Any]:
     }
 
 
+def _z(problem: Problem, answer: Answer) -> float | None:
+    """Return the error of the log evidence in standard deviations, None where there is no standard deviation."""
+    if answer.log_evidence is None or answer.log_evidence_sd is None:
+        return None
+    sd = hypot(answer.log_evidence_sd, problem.log_evidence_sd)
+    return (answer.log_evidence - problem.log_evidence) / sd if sd > 0 else None
+
+
 def _infinite(results: Mapping[str, Any]) -> dict[str, list[str]]:
     """Name the scores that are infinite, which a line cannot hold."""
     names = [
@@ -97,15 +123,16 @@ def _infinite(results: Mapping[str, Any]) -> dict[str, list[str]]:
     return {"infinite": names} if names else {}
 
 
-def _identity(job: Job, problem: Problem) -> Mapping[str, Any]:
+def _identity(job: Job, place: Place) -> Mapping[str, Any]:
     return {
-        "problem": problem.name,
+        "problem": place.name,
         "noise_sd": job.noise_sd,
         "optimiser": job.optimiser,
-        "evaluations": job.evaluations_per_dimension * problem.dimension,
+        "evaluations": place.evaluations(job),
         "method": job.method,
         "seed": job.seed,
-        "true_log_evidence": problem.log_evidence,
+        "true_log_evidence": place.problem.log_evidence,
+        "case": {} if place.case is None else {**place.case.attributes(), "dimension": place.problem.dimension},
     }
 
 

@@ -34,7 +34,10 @@ class Line:
     `details["infinite"]`. `evaluations` is the
     length of the trace, `target_evaluations` how often the method itself called the model. `units` is the time of the
     method in products of two 2000×2000 matrices in the same process; `processes` tells how many runs shared the
-    machine. `floor_mmtv` and `floor_gskl` are the scores of exact draws against exact draws.
+    machine. `floor_mmtv` and `floor_gskl` are the scores of exact draws against exact draws. `signed_error` is the log
+    evidence minus the true one, `z` the same in standard deviations as stated (and of the truth, where it has an error
+    of its own). `warnings` has the texts of the library's warnings and how often each was given; `share_outside` is the
+    mass where the surrogate is not trusted. `case` has the attributes of a case of the zoo.
     """
 
     problem: str
@@ -63,6 +66,11 @@ class Line:
     details: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     commit: str | None = None
+    signed_error: float | None = None
+    z: float | None = None
+    share_outside: float | None = None
+    warnings: Mapping[str, int] = field(default_factory=dict)
+    case: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def cell(self) -> Cell:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from vsbq_bench.catalogue import PROBLEMS
+from vsbq_bench.cases.cases import case_named
+from vsbq_bench.cases.place import find_place
 from vsbq_bench.lines import Cell, Line, append_line, read_lines
 from vsbq_bench.suites import Job
 
@@ -83,17 +84,17 @@ def _in_parallel(runner: Runner, jobs: Sequence[Job]) -> Iterator[Line]:
 
 
 def _failed(job: Job, error: str) -> Line:
-    return Line(**_cell(job)._asdict(), seed=job.seed, error=error)
+    case = case_named(job.problem)
+    about = {} if case is None else case.attributes()
+    return Line(**_cell(job)._asdict(), seed=job.seed, error=error, case=about)
 
 
 def _cell(job: Job) -> Cell:
     """Return the cell of a job; the name of a problem may tell whether the data are the published ones."""
-    name, dimension = _problem(job.problem)
-    evaluations = job.evaluations_per_dimension * dimension
-    return Cell(name, job.noise_sd, job.optimiser, evaluations, job.method)
+    return _cell_of_first(job._replace(seed=0))
 
 
 @cache
-def _problem(name: str) -> tuple[str, int]:
-    problem = PROBLEMS[name]()
-    return problem.name, problem.dimension
+def _cell_of_first(job: Job) -> Cell:
+    place = find_place(job.problem)
+    return Cell(place.name, job.noise_sd, job.optimiser, place.evaluations(job), job.method)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from vsbq_bench.ablation import STEPS
 from vsbq_bench.zoo import ZOO
 
-__all__ = ["SUITES", "Block", "Job", "jobs_of"]
+__all__ = ["CASE_SUITES", "SUITES", "Block", "Job", "jobs_of"]
 
 OURS = ("vsbq", "vsbq_paper")
 SYNTHETIC = ("two_moons", "rosenbrock_gaussian")
@@ -98,7 +98,25 @@ SUITES: Mapping[str, tuple[Block, ...]] = MappingProxyType(
 )
 
 
+# The cases that nobody tuned on, by halves: each case is a problem with a trace of its own.
+CASE_SUITES: Mapping[str, str] = MappingProxyType(
+    {"zoo-development": "development", "zoo-validation": "validation"},
+)
+
+
 def jobs_of(suite: str) -> list[Job]:
     """Return the jobs of a suite without repetition, seed by seed, so that early results cover every cell."""
-    jobs = [job for block in SUITES[suite] for job in block.jobs()]
+    if suite in CASE_SUITES:
+        jobs = _case_jobs(CASE_SUITES[suite])
+    else:
+        jobs = [job for block in SUITES[suite] for job in block.jobs()]
     return sorted(dict.fromkeys(jobs), key=lambda job: job.seed)
+
+
+def _case_jobs(half: str) -> list[Job]:
+    from vsbq_bench.cases.cases import seeds_of
+
+    return [
+        Job(case.name, case.noise_sd, case.optimiser, case.evaluations_per_dimension, "vsbq", seed)
+        for case, seed in seeds_of(half)
+    ]

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,9 +20,10 @@ from vsbq_bench.cases.split import HALVES, split, thrice
 from vsbq_bench.cases.subjects import SCIENCE, SHAPES, Subject
 from vsbq_bench.cases.traces import BY_POINT, MOST_OF_SLOW, Box, Noise
 
-__all__ = ["Case", "Runs", "all_cases", "case_named", "compose", "halves", "seeds_of"]
+__all__ = ["Case", "Runs", "all_cases", "case_named", "compose", "halves", "seeds_of", "trace_seed"]
 
 Runs = Literal["one", "several"]
+Level = TypeVar("Level")
 
 ROWS = 40
 SEED = 2026
@@ -101,17 +102,24 @@ def compose(subjects: Sequence[Subject], stream: int, rows: int = ROWS) -> list[
     if not subjects:
         return []
     n = max(rows, len(subjects))
-    levels = (OPTIMISER_LEVELS, RUNS_LEVELS, BUDGET_LEVELS, NOISE_LEVELS, BOX_LEVELS)
-    columns = [_column(len(factor), n, [SEED, stream, place]) for place, factor in enumerate(levels)]
     return [
-        _sensible(Case(subjects[row % len(subjects)], *(f[c[row]] for f, c in zip(levels, columns, strict=True)), row))
-        for row in range(n)
+        _sensible(Case(subjects[row % len(subjects)], *levels, row))
+        for row, levels in enumerate(
+            zip(
+                _column(OPTIMISER_LEVELS, n, [SEED, stream, 0]),
+                _column(RUNS_LEVELS, n, [SEED, stream, 1]),
+                _column(BUDGET_LEVELS, n, [SEED, stream, 2]),
+                _column(NOISE_LEVELS, n, [SEED, stream, 3]),
+                _column(BOX_LEVELS, n, [SEED, stream, 4]),
+                strict=True,
+            )
+        )
     ]
 
 
-def _column(levels: int, rows: int, seed: list[int]) -> list[int]:
+def _column(levels: Sequence[Level], rows: int, seed: list[int]) -> list[Level]:
     """Return a level for each row, all as often as each other (some once more), in random order."""
-    return [int(level) for level in np.random.default_rng(seed).permutation(np.arange(rows) % levels)]
+    return [levels[place] for place in np.random.default_rng(seed).permutation(np.arange(rows) % len(levels))]
 
 
 def _sensible(case: Case) -> Case:

@@ -56,12 +56,13 @@ class _Cube:
 
 
 def _run_local(method: str, record: _Recorder, candidates: ndarray, log_density: ndarray) -> None:
-    from scipy.optimize import Bounds, minimize
+    from scipy import optimize
 
     cube = _Cube(record)
     low, high = cube.bounds()
     start = np.clip(cube.scaled(candidates[np.argmax(log_density)]), low, high)  # rounding must not put it outside
-    bounds = None if record.problem.bounds is None else Bounds(low, high)
+    bounds = None if record.problem.bounds is None else optimize.Bounds(low, high)
+    minimize: Callable[..., Any] = optimize.minimize
     minimize(cube.cost, start, method=method, bounds=bounds, options=_options(method, record, start))
 
 
@@ -75,9 +76,10 @@ def _options(method: str, record: _Recorder, start: Float[ndarray, " d"]) -> dic
 
 
 def _run_differential_evolution(record: _Recorder, candidates: ndarray, log_density: ndarray) -> None:
-    from scipy.optimize import differential_evolution
+    from scipy import optimize
 
-    differential_evolution(
+    minimize: Callable[..., Any] = optimize.differential_evolution  # its stubs know of no vectorised costs
+    minimize(
         lambda columns: _cost(record, np.ascontiguousarray(columns.T)),
         [(float(low), float(high)) for low, high in record.problem.plausible_bounds],
         x0=candidates[np.argmax(log_density)],
@@ -96,8 +98,9 @@ def _run_tpe(record: _Recorder, candidates: ndarray, log_density: ndarray) -> No
         raise ImportError("traces of TPE need Optuna: pip install 'vsbq[optuna]'") from error
     names = [f"x{i}" for i in range(candidates.shape[1])]
     box = record.problem.plausible_bounds
-    space = {
-        name: optuna.distributions.FloatDistribution(*map(float, side)) for name, side in zip(names, box, strict=True)
+    space: dict[str, Any] = {
+        name: optuna.distributions.FloatDistribution(float(low), float(high))
+        for name, (low, high) in zip(names, box, strict=True)
     }
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)

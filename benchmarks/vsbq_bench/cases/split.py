@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 __all__ = ["HALVES", "Counts", "Stratified", "count_by_kind", "split", "thrice"]
 
 HALVES = ("development", "validation")
 
 
+@runtime_checkable
 class Stratified(Protocol):
     """What the rule asks of a case."""
 

@@ -47,7 +47,8 @@ def case_trace(
 
     A run evaluates 5 D points drawn uniformly in the start box (20 D if it is the only one), more where none has any
     density, and goes on from the best until the optimiser stops. `several` runs follow one another until `evaluations`
-    are used up; a single one may end before. Noise is Gaussian with the standard deviation `noise`, or with one of its own for each point.
+    are used up; a single one may end before. Noise is Gaussian with the standard deviation `noise`, or with one of its
+    own for each point.
     """
     if optimiser not in OPTIMISERS:
         raise ValueError(f"optimiser must be one of {', '.join(OPTIMISERS)}, got {optimiser!r}")
@@ -68,8 +69,8 @@ def case_trace(
 def start_box(problem: Problem, box: Box, rng: Generator) -> Float[ndarray, "d 2"]:
     """Return the box of the starts.
 
-    It is the plausible box; or, `narrow`, a tenth of it in each direction, somewhere within, its centre where the density
-    is not zero; or, `wide`, three times as much around the same centre, cut at the bounds.
+    It is the plausible box; or, `narrow`, a tenth of it in each direction, somewhere within, its centre where the
+    density is not zero; or, `wide`, three times as much around the same centre, cut at the bounds.
     """
     low, high = problem.plausible_bounds.T
     if box == "plausible":

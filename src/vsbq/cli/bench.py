@@ -28,6 +28,8 @@ examples:
   vsbq bench run --suite paper         everything; stop it and start it again as you like
   vsbq bench table                     the tables of what has been run
   vsbq bench figures -o pictures/      the figures
+  vsbq bench cases                     the cases that nobody tuned on, and the half each belongs to
+  vsbq bench compare OLD NEW           what got better and worse between two files of result lines
 """
 INTERRUPTED = "interrupted; what is done is kept, the same command goes on from there"
 MISSING = (
@@ -76,6 +78,14 @@ def add(parser: ArgumentParser) -> None:
     page = actions.add_parser("page", parents=[shared], help="put tables and figures into a Markdown page")
     page.add_argument("page", type=Path, help="a page with <!-- begin: NAME --> markers, such as docs/results.md")
     page.set_defaults(run=_action("refresh_page"))
+
+    cases = actions.add_parser("cases", help="the cases of the zoo, by kind and half")
+    cases.set_defaults(run=_action("show_cases"))
+
+    compare = actions.add_parser("compare", help="what got better and worse beyond its noise")
+    compare.add_argument("old", metavar="OLD", help="a file of result lines, REVISION:PATH, or a git revision of NEW")
+    compare.add_argument("new", metavar="NEW", help="likewise")
+    compare.set_defaults(run=_action("compare_results"))
 
 
 def _add_run(run: ArgumentParser) -> None:
