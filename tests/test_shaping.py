@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
 import reference
-from vsbq.data.bounds import Bounds
-from vsbq.data.transform import InferenceSpace
 from vsbq.numerics.contours import contour_depth
 from vsbq.numerics.shaping import shaping_sd
-from vsbq.steps.surrogate.contradiction import correct
-from vsbq.steps.surrogate.shaped_data import ShapedData, SparseGP
-from vsbq.steps.trim import TrainingSet
 
 
 @pytest.mark.parametrize("d", reference.DEPTHS)
@@ -61,43 +54,3 @@ def test_shaping_rises_and_has_no_jump():
     sd = shaping_sd(below, 60.0, 0.03, 1.0, 0.05)
     assert (np.diff(sd) > 0).all()
     assert np.diff(sd).max() < 1e-3
-
-
-def test_low_evaluations_lose_weight_only_where_they_are_noisy():
-    points = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [3.0, 0.0]])
-    values = np.array([0.0, -contour_depth(3.0, 2), -2 * contour_depth(3.0, 2), -50.0])
-    space = InferenceSpace(Bounds(np.full(2, -np.inf), np.full(2, np.inf)), np.zeros(2), np.zeros(2), np.ones(2))
-    training = TrainingSet(space, points, values, np.array([2.0, 2.0, 2.0, 0.0]), 0.0, values)
-    data = ShapedData.shaped(training, SparseGP())
-    assert_allclose(data.observed, [4.0, 4.0, 4.0, 1e-5])
-    assert_allclose(data.tempered(training, 1.0).observed, [4.0, 8.0, 20.0, 1e-5])
-    assert_allclose(data.tempered(training, 0.0).observed, data.observed)
-    assert_allclose(data.tempered(training, 1.0).shaping, data.shaping)
-
-
-def test_low_evaluations_that_are_contradicted_get_a_say():
-    depth = contour_depth(5.0, 2)
-    points = np.arange(10.0).reshape(5, 2)
-    values = np.array([0.0, -40.0, -40.0, -depth + 0.1, -40.0])
-    space = InferenceSpace(Bounds(np.full(2, -np.inf), np.full(2, np.inf)), np.zeros(2), np.zeros(2), np.ones(2))
-    training = TrainingSet(space, points, values, np.array([0.0, 0.0, 0.0, 0.0, 10.0]), 0.0, values)
-    guards = np.array([[20.0, 21.0], [22.0, 23.0]])
-    training = replace(training, guards=guards)
-    seen = dict(
-        zip([*points[:, 0], 20.0, 22.0], [0.0, -1.0, -contour_depth(3.0, 2) - 0.1, -1.0, -1.0, -1.0, -9.0], strict=True)
-    )
-    none = np.zeros(5, dtype=bool)
-    # Low and seen high; low but seen low; not low; within three standard deviations of high; then the guards.
-    found = correct(training, none, lambda u: np.array([seen[x] for x in u[:, 0]]), SparseGP())
-    assert found.overruled.tolist() == [False, True, False, False, False, True]
-    assert not found.in_vain
-    again = correct(found.training, found.overruled, lambda u: np.array([seen[x] for x in u[:, 0]]), SparseGP())
-    assert again.in_vain
-    assert_allclose(found.data.values, [0.0, -depth, -40.0, -depth + 0.1, -40.0, -depth])
-    assert_allclose(found.training.points, np.vstack([points, guards[:1]]))
-    assert_allclose(found.training.guards, guards[1:])
-    before = ShapedData.shaped(training, SparseGP())
-    assert_allclose(found.data.shaping[[1, 5]], 1.0)
-    assert (found.data.shaping[[0, 2, 3, 4]] == before.shaping[[0, 2, 3, 4]]).all()
-    assert (found.data.observed[:5] == before.observed).all()
-    assert correct(training, none, lambda u: np.full(len(u), -50.0), SparseGP()) is None

@@ -127,7 +127,7 @@ class ExactGPStep:
         self, training: TrainingSet, rng: np.random.Generator, progress: Progress
     ) -> tuple[ExactGP, TrainingSet, SurrogateFit]:
         """The model, the evaluations in its coordinates, and how it came about."""
-        training = training if self.rotation is None else training.rotate(self.rotation)
+        training = training if self.rotation is None else training.whitened(self.rotation)
         noise = noise_variance(training)
         regression = (training.points, training.values, noise)
         prior = _prior(training)

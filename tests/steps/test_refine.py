@@ -8,13 +8,13 @@ from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 
 import vsbq
-from vsbq.data.transform import unrotated
 from vsbq.numerics import quadrature
 from vsbq.numerics import weights as rules
 from vsbq.numerics.mixture import sample
 from vsbq.numerics.weights import weigh
 from vsbq.posterior.marginal import KNOTS, Correction
 from vsbq.progress import Progress
+from vsbq.steps.mixture.starts import moved
 from vsbq.steps.refine import Refinement, _held_out_sd, refine, surrogate_sd
 from vsbq.steps.region import MOST_RISE, TrustedRegion
 from vsbq.steps.surrogate.model import Surrogate
@@ -48,10 +48,7 @@ def grid(post):
 
 def in_the_surrogates_space(post):
     """Mixture and region of a posterior in the coordinates of its surrogate."""
-    rotation = post.surrogate.space.rotation
-    turn = np.eye(2) if rotation is None else rotation
-    trils = np.linalg.cholesky(np.einsum("ij,kjl,kml,nm->kin", turn, post.mixture.trils, post.mixture.trils, turn))
-    return post.mixture._replace(means=post.mixture.means @ turn.T, trils=trils), post.refined.region
+    return moved(post.mixture, post.space, post.surrogate.space), post.refined.region
 
 
 def test_evidence_is_that_of_the_surrogate(post, grid):
@@ -122,7 +119,7 @@ def test_both_ways_give_the_same_evidence_and_draws(post, method, monkeypatch):
     error = 4 * refined.evidence.monte_carlo_error + 4 * post.refined.evidence.monte_carlo_error
     assert abs(refined.evidence.value - post.refined.evidence.value) < error + 1e-3
     assert refined.weights.sum() == pytest.approx(1.0)
-    draws = replace(post, refined=refined.unrotated(post.surrogate.space.rotation)).sample(4000, rng=0)
+    draws = replace(post, refined=refined).sample(4000, rng=0)
     assert_allclose(draws.mean(axis=0), post.mean(), atol=4 * draws.std(axis=0).max() / np.sqrt(4000))
     assert_allclose(draws.std(axis=0), np.sqrt(np.diag(post.cov())), rtol=0.1)
 
@@ -204,11 +201,7 @@ def test_uncertainty_of_the_evidence_is_that_of_the_quadrature(post):
 def test_blocks_move_the_evidence_by_what_their_absence_moves_the_mean(post):
     """Two blocks that shift the whole mean, one up and one down: the jackknife of the shifts themselves."""
     region = post.refined.region
-    u = (
-        post.refined.points
-        if region.surrogate.space.rotation is None
-        else post.refined.points @ (region.surrogate.space.rotation.T)
-    )
+    u = region.surrogate.space.from_plain(post.refined.points)
 
     def jackknife(*shifts):
         class Shifted(Surrogate):
@@ -292,9 +285,9 @@ def test_correction_follows_the_weights():
     assert correction.share(np.array([0.25, 0.5, 0.75])) == pytest.approx([1 / 3, 2 / 3, 5 / 6], abs=0.01)
 
 
-def test_rotation_is_undone(post):
-    turn = np.array([[1.0, 0.4], [-0.3, 1.2]])
-    turned = replace(post.refined, points=post.refined.points @ turn.T)
-    assert_allclose(turned.unrotated(turn).points, post.refined.points, atol=1e-12)
-    assert post.refined.unrotated(None) is post.refined
-    assert unrotated(post.space, post.mixture) == (post.space, post.mixture)
+def test_refined_draws_are_plain(post):
+    """Whatever the coordinates of the surrogate, draws are in those of the posterior."""
+    mixture, region = in_the_surrogates_space(post)
+    refined, _ = refine(mixture, region, Refinement(), np.random.default_rng(0), QUIET)
+    found = refined.weights @ post.space.inverse(refined.points)
+    assert_allclose(found, post.mean(), atol=0.05 * np.sqrt(np.diag(post.cov())).max())

@@ -281,15 +281,17 @@ def test_the_training_set_is_in_the_order_of_the_points(awkward):
     assert_array_equal(np.lexsort(training.points.T[::-1]), np.arange(len(training)))
 
 
-def test_rotated_evaluations_are_the_same_density(awkward, rng):
+def test_whitened_evaluations_are_the_same_density(awkward, rng):
     points, values, sd, options = awkward
     training, _ = trim_evaluations(Evaluations(points, values, log_density_sd=sd, **options), Trim())
-    turned = training.rotate(rng.normal(size=(4, 4)) + 2 * np.eye(4))
+    turned = training.whitened(rng.normal(size=(4, 4)) + 2 * np.eye(4))
     assert_allclose(turned.space.inverse(turned.points), training.space.inverse(training.points), rtol=1e-7, atol=1e-9)
     density, same = (t.values - t.space.log_jacobian(t.points) for t in (training, turned))
     assert_allclose(same, density, rtol=1e-9, atol=1e-7)
     assert_array_equal(turned.noise_sd, training.noise_sd)
     assert turned.offset == training.offset
+    with pytest.raises(TypeError, match="already"):
+        turned.whitened(np.eye(4))
 
 
 def test_copies_of_a_noisy_evaluation_are_one():

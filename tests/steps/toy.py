@@ -10,9 +10,12 @@ import numpy as np
 
 from vsbq.data.bounds import Bounds
 from vsbq.data.transform import InferenceSpace
+from vsbq.numerics import sgpr
+from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.mixture import Mixture
 from vsbq.progress import Progress
 from vsbq.steps.model import Prediction, predict
+from vsbq.steps.surrogate.model import Surrogate
 from vsbq.steps.trim import TrainingSet
 
 QUIET = Progress(1, False)
@@ -60,6 +63,14 @@ def one_normal(mean, sd):
     return Mixture(
         np.zeros(1), np.atleast_2d(np.asarray(mean, dtype=float)), np.diag(np.asarray(sd, dtype=float))[None]
     )
+
+
+def normal_surrogate(d, output=0.01, offset=0.0):
+    """A sparse GP of the standard normal's log density, which its mean function is exactly."""
+    points = np.random.default_rng(0).standard_normal((20, d))
+    hyp = Hyperparameters(np.zeros(d), np.log(output), 0.0, np.zeros(d), np.zeros(d))
+    factors, _ = sgpr.fit_factors(hyp, points[:8], points, normal(points), np.ones(20))
+    return Surrogate(plain_space(d), hyp, factors, offset)
 
 
 @dataclass(frozen=True)

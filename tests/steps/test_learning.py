@@ -1,0 +1,216 @@
+"""Hyperparameters: priors that hold for any evaluations, and learning that never makes things worse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from toy import QUIET, cloud, normal, training_set, wavy
+
+from vsbq.numerics import sgpr
+from vsbq.numerics.contours import POSTERIOR, contour_depth
+from vsbq.numerics.inducing import greedy_inducing
+from vsbq.numerics.kernel import mean
+from vsbq.steps.surrogate.learning import Learning, better_rows, bound_at, learn_sparse, learning_set, weak_prior
+from vsbq.steps.surrogate.shaped_data import ShapedData, Shaping, SparseGP
+
+GP = SparseGP()
+
+
+def shaped(points, values, noise_sd=None):
+    return ShapedData.shaped(training_set(points, values, noise_sd), GP)
+
+
+def prior_of(points, values, noise_sd=None, seed=0):
+    return weak_prior(shaped(points, values, noise_sd), values, GP, np.random.default_rng(seed))
+
+
+# The better points
+
+
+def test_the_better_rows_are_within_the_contour(rng):
+    points = cloud(rng, 2000)
+    rows = better_rows(points, normal(points), POSTERIOR, rng)
+    assert len(np.unique(rows)) == len(rows) <= 140
+    assert (normal(points[rows]) >= normal(points).max() - contour_depth(POSTERIOR, 2)).all()
+
+
+def test_at_least_ten_for_each_dimension(rng):
+    points = 50 * cloud(rng, 200)
+    rows = better_rows(points, normal(points), POSTERIOR, rng)
+    assert (normal(points) > normal(points).max() - contour_depth(POSTERIOR, 2)).sum() < 20
+    assert_array_equal(np.sort(rows), np.sort(np.argsort(-normal(points))[:20]))
+
+
+def test_a_crowd_at_the_mode_does_not_hide_how_wide_the_rest_is(rng):
+    """As an optimiser leaves its evaluations."""
+    points = np.concatenate([1e-3 * rng.standard_normal((3000, 2)), cloud(rng, 300, spread=1.0)])
+    rows = better_rows(points, normal(points), POSTERIOR, rng)
+    assert points[rows].std() > 2 * points.std()
+    assert points[rows].std() == pytest.approx(1.0, abs=0.3)
+
+
+# The prior
+
+
+DEGENERATE = {
+    "as usual": lambda x, y: (x, y),
+    "all at one coordinate": lambda x, y: (x * [1.0, 0.0] + [0.0, 3.0], y),
+    "one value": lambda x, y: (x, 0 * y),
+    "one value, one coordinate": lambda x, y: (x * [0.0, 1.0], 0 * y),
+    "three points": lambda x, y: (x[:3], y[:3]),
+    "far away": lambda x, y: (x + 1e6, y),
+    "huge range": lambda x, y: (1e8 * x, y),
+    "tiny range": lambda x, y: (1e-8 * x, y),
+    "a spike": lambda x, y: (x, y - 190.0 * (np.arange(len(y)) > 0)),
+    "a valley": lambda x, y: (x, -y),
+    "on a line": lambda x, y: (x[:, :1] * [1.0, 1.0], y),
+}
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e3])
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_limits_are_ordered_whatever_the_evaluations_are(name, noise, rng):
+    points = cloud(rng, 60)
+    points, values = DEGENERATE[name](points, wavy(points))
+    prior = prior_of(points, values, noise).packed
+    for part in prior:
+        assert np.isfinite(part).all()
+    assert (prior.lower <= prior.upper).all()
+    assert (prior.lower < prior.upper)[:-1].all()
+    assert (prior.sd > 0).all()
+    start = prior_of(points, values, noise).start.pack()
+    assert (start >= prior.lower).all()
+    assert (start <= prior.upper).all()
+
+
+def test_a_quadratic_is_where_learning_starts(rng):
+    points = cloud(rng, 300)
+    values = 3.0 - 0.5 * (((points - [0.4, -0.2]) / [0.8, 1.5]) ** 2).sum(axis=1)
+    start = prior_of(points, values).start.hyp
+    assert_allclose(start.mean_location, [0.4, -0.2], atol=0.01)
+    assert_allclose(np.exp(start.mean_log_widths), [0.8, 1.5], rtol=0.01)
+    assert_allclose(mean(points, start), values, atol=0.02)
+
+
+def test_units_move_the_prior_and_change_nothing_else(rng):
+    points, unit = cloud(rng, 300), np.array([100.0, 0.01])
+    one, other = prior_of(points, wavy(points)), prior_of(unit * points, wavy(points))
+    assert_allclose(other.start.hyp.log_scales, one.start.hyp.log_scales + np.log(unit), atol=1e-6)
+    assert_allclose(other.start.hyp.mean_location, unit * one.start.hyp.mean_location, rtol=1e-4)
+    assert other.start.hyp.log_output == pytest.approx(one.start.hyp.log_output, abs=1e-6)
+
+
+def test_a_constant_moves_the_top_and_nothing_else(rng):
+    points = cloud(rng, 100)
+    one, other = prior_of(points, wavy(points)).packed, prior_of(points, wavy(points) - 64.0).packed
+    moved = np.zeros(9)
+    moved[3] = -64.0  # two scales, the output, the top
+    for a, b in ((one.mean, other.mean), (one.lower, other.lower), (one.upper, other.upper)):
+        assert_allclose(b - a, moved, atol=1e-7)
+    assert_allclose(one.sd, other.sd, rtol=1e-7)
+
+
+@pytest.mark.parametrize("strengths", [(0.1, 10.0), (1.0, 1.0)])
+def test_the_shaping_strength_stays_within_its_limits(strengths, rng):
+    points = cloud(rng, 60)
+    gp = replace(GP, shaping=Shaping(strengths=strengths))
+    prior = weak_prior(ShapedData.shaped(training_set(points, wavy(points)), gp), wavy(points), gp, rng).packed
+    assert_allclose(np.exp([prior.lower[-1], prior.upper[-1]]), strengths)
+
+
+def test_the_kernel_cannot_vanish_where_noise_may_hide_it(rng):
+    points = cloud(rng, 100)
+    least = [np.exp(prior_of(points, normal(points), noise).packed.lower[2]) for noise in (0.0, 1.0, 1e6)]
+    assert least[0] == pytest.approx(1e-3)
+    assert least[1] == pytest.approx(0.25)
+    assert least[2] <= np.ptp(normal(points)) + 1.001
+
+
+# The learning set
+
+
+def test_the_learning_set_grows_with_the_inducing_points(rng):
+    gp = SparseGP(
+        inducing_per_dimension=10,
+        learning_points_per_dimension=40,
+        max_learning_points=200,
+        learning_inducing_per_dimension=5,
+        max_learning_inducing=25,
+    )
+    data = shaped(points := cloud(rng, 1000), wavy(points))
+    found = {count: learning_set(data, data.values, gp, count, rng) for count in (20, 40, 200)}
+    # Draws without replacement can come out a few short where points crowd.
+    assert [round(len(one.data.points), -1) for one in found.values()] == [80, 160, 200]
+    assert [one.inducing for one in found.values()] == [10, 20, 25]
+    for one in found.values():
+        gap = np.abs(one.data.points[:, None] - points).max(axis=2)
+        rows = gap.argmin(axis=1)
+        assert_array_equal(gap.min(axis=1), 0.0)
+        assert len(np.unique(rows)) == len(rows)
+        for column, whole in zip(one.data, data, strict=True):
+            assert_array_equal(column, whole[rows])
+
+
+def test_few_evaluations_are_all_learnt_from(rng):
+    data = shaped(points := cloud(rng, 12), wavy(points))
+    found = learning_set(data, data.values, GP, 300, rng)
+    assert_array_equal(found.data.points, points)
+    assert found.inducing == 12
+
+
+# Learning
+
+
+def value_at(learning, prior, learnt):
+    """The bound times the prior at what is learnt, with greedy inducing points there."""
+    data, count = learning
+    rows = greedy_inducing(learnt.hyp, data.points, data.noise(learnt.log_strength), count)
+    bound = bound_at(data.points[rows], sgpr.Workspace(count * len(data.points)))
+    return prior.maximise(bound, data, learnt, 0, 1.0).value
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_learning_never_ends_below_its_start(noise, rng):
+    points = cloud(rng, 200)
+    values = wavy(points) + noise * rng.standard_normal(200)
+    learning, prior = Learning(shaped(points, values, noise), 25), prior_of(points, values, noise)
+    for start in (prior.start, prior.start._replace(hyp=prior.start.hyp._replace(log_output=3.0))):
+        found = learn_sparse(learning, prior, start, GP, QUIET)
+        assert found.bounds[0] >= value_at(learning, prior, start)
+        assert found.bounds[0] > value_at(learning, prior, start)  # there was something to learn
+
+
+def test_what_was_learnt_is_that_of_the_best_round(rng):
+    """Inducing points are chosen anew in every round, and a later round may be worse."""
+    for _ in range(4):
+        points = cloud(rng, 100)
+        learning, prior = Learning(shaped(points, wavy(points)), 15), prior_of(points, wavy(points))
+        found = learn_sparse(learning, prior, prior.start, replace(GP, gain=-np.inf), QUIET)
+        best = int(np.argmax(found.bounds)) + 1
+        again = learn_sparse(learning, prior, prior.start, replace(GP, gain=-np.inf, rounds=best), QUIET)
+        assert len(found.bounds) == GP.rounds
+        assert again.bounds == found.bounds[:best]
+        assert_array_equal(again.learnt.pack(), found.learnt.pack())
+
+
+def test_what_was_learnt_is_within_the_limits(rng):
+    data, prior = shaped(points := cloud(rng, 150), wavy(points)), prior_of(points, wavy(points))
+    theta = learn_sparse(Learning(data, 20), prior, prior.start, GP, QUIET).learnt.pack()
+    assert (theta >= prior.packed.lower - 1e-9).all()
+    assert (theta <= prior.packed.upper + 1e-9).all()
+
+
+@pytest.mark.parametrize(("rounds", "gain", "wanted"), [(1, 1.0, 1), (3, np.inf, 2), (3, -np.inf, 3)])
+def test_rounds_end_when_they_bring_nothing(rounds, gain, wanted, rng):
+    data, prior = shaped(points := cloud(rng, 80), wavy(points)), prior_of(points, wavy(points))
+    settings = replace(GP, rounds=rounds, gain=gain)
+    assert len(learn_sparse(Learning(data, 10), prior, prior.start, settings, QUIET).bounds) == wanted
+
+
+def test_more_inducing_points_give_a_higher_bound(rng):
+    data, prior = shaped(points := cloud(rng, 150), wavy(points)), prior_of(points, wavy(points))
+    few, many = (max(learn_sparse(Learning(data, m), prior, prior.start, GP, QUIET).bounds) for m in (5, 40))
+    assert many > few + 10

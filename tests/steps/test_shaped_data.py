@@ -1,0 +1,98 @@
+"""What the surrogate is fitted to: noise, shaping, and how many inducing points."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from toy import cloud, training_set, wavy
+
+import reference
+from vsbq.numerics.contours import contour_depth
+from vsbq.steps.surrogate.shaped_data import NUGGET, Learnt, ShapedData, Shaping, SparseGP
+
+
+@pytest.fixture
+def training(rng):
+    points = cloud(rng, 50)
+    return training_set(points, 3 * wavy(points), rng.uniform(0, 1, 50) * (rng.uniform(size=50) < 0.5))
+
+
+def test_total_noise_is_that_of_the_evaluations_and_of_the_shaping(training):
+    data, shape = ShapedData.shaped(training, SparseGP()), Shaping()
+    below = training.level.max() - training.level
+    curve = reference.shaping_sd(below, contour_depth(shape.depth, 2), shape.sd_min, shape.sd_med, shape.slope)
+    observed = np.maximum(training.noise_sd**2, NUGGET)
+    assert_allclose(data.noise(), observed + curve**2)
+    assert_allclose(data.noise(np.log(3.0)), observed + 9 * curve**2)
+    for got, wanted in zip(data.regression(np.log(3.0)), (*data[:2], data.noise(np.log(3.0))), strict=True):
+        assert_array_equal(got, wanted)
+
+
+def test_levels_say_how_low_an_evaluation_is(training):
+    """Not its own noisy value, unless that is asked for."""
+    lucky = replace(training, values=training.values + np.linspace(0, 40, 50))
+    assert_array_equal(ShapedData.shaped(lucky, SparseGP()).shaping, ShapedData.shaped(training, SparseGP()).shaping)
+    by_value = ShapedData.curved(lucky, lucky.values, Shaping())
+    assert (by_value.shaping != ShapedData.shaped(training, SparseGP()).shaping).any()
+    assert_array_equal(by_value.values, lucky.values)
+
+
+def test_lower_evaluations_count_less(training):
+    order = np.argsort(-training.level)
+    assert (np.diff(ShapedData.shaped(training, SparseGP()).shaping[order]) >= 0).all()
+
+
+def test_a_constant_does_not_matter(training):
+    moved = replace(training, values=training.values + 64.0, level=training.level + 64.0)
+    assert_allclose(ShapedData.shaped(moved, SparseGP()).noise(), ShapedData.shaped(training, SparseGP()).noise())
+
+
+def test_rows_can_be_taken(training):
+    data, rows = ShapedData.shaped(training, SparseGP()), np.array([3, 1, 4, 1])
+    for part, whole in zip(data.take(rows), data, strict=True):
+        assert_array_equal(part, whole[rows])
+
+
+def test_raised_evaluations_are_at_least_that_high_and_count_as_those_at_the_threshold(training):
+    data, rows = ShapedData.shaped(training, SparseGP()), np.arange(50) < 20
+    raised = data.raised(rows, -2.0, Shaping(sd_med=0.5))
+    assert_array_equal(raised.values, np.where(rows, np.maximum(data.values, -2.0), data.values))
+    assert_array_equal(raised.shaping, np.where(rows, 0.25, data.shaping))
+    assert_array_equal(raised.observed, data.observed)
+    assert (data.values[rows] < -2.0).any()
+
+
+def test_low_evaluations_lose_weight_only_where_they_are_noisy():
+    points = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [3.0, 0.0]])
+    values = np.array([0.0, -contour_depth(3.0, 2), -2 * contour_depth(3.0, 2), -50.0])
+    training = training_set(points, values, [2.0, 2.0, 2.0, 0.0])
+    data = ShapedData.shaped(training, SparseGP())
+    assert_allclose(data.observed, [4.0, 4.0, 4.0, 1e-5])
+    assert_allclose(data.tempered(training, 1.0).observed, [4.0, 8.0, 20.0, 1e-5])
+    assert_allclose(data.tempered(training, 0.0).observed, data.observed)
+    assert_allclose(data.tempered(training, 1.0).shaping, data.shaping)
+
+
+# What is learnt
+
+
+def test_what_is_learnt_can_be_packed(rng):
+    theta = np.append(reference.random_theta(rng, 3), 0.7)
+    learnt = Learnt.unpack(theta)
+    assert_array_equal(learnt.pack(), theta)
+    assert learnt.strength == pytest.approx(np.exp(0.7))
+    assert len(learnt.hyp.log_scales) == 3
+
+
+@pytest.mark.parametrize(
+    ("per_dimension", "most_per_dimension", "most", "d", "wanted"),
+    [(150, 200, 1500, 2, (300, 400)), (150, 200, 1500, 20, (1500, 1500)), (150, 100, 1500, 2, (300, 300))],
+)
+def test_inducing_points_never_get_fewer(per_dimension, most_per_dimension, most, d, wanted):
+    settings = SparseGP(
+        inducing_per_dimension=per_dimension, max_inducing_per_dimension=most_per_dimension, max_inducing=most
+    )
+    assert (settings.first_inducing(d), settings.last_inducing(d)) == wanted
