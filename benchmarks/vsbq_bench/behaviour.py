@@ -1,4 +1,4 @@
-"""The problems with a likelihood of data: interval timing, multisensory causal inference, predators and prey.
+"""The problems with a likelihood of data: interval timing, two observers of headings, predators and prey.
 
 Published behavioural data are not part of the package. They are read from a file, or from the folder that the
 environment variable VSBQ_DATA names; without either, a participant is simulated, always the same one.
@@ -19,6 +19,7 @@ from numpy.random import Generator
 from vsbq._typing import Float, ndarray
 from vsbq_bench import lotka_volterra as predators
 from vsbq_bench import multisensory as headings
+from vsbq_bench import observer as causes
 from vsbq_bench import timing as intervals
 from vsbq_bench.problems import Draw, LogDensity, Problem
 from vsbq_bench.truth import Truth, data_digest, load_truth, read_truth
@@ -30,6 +31,7 @@ __all__ = [
     "Unsolved",
     "lotka_volterra",
     "multisensory",
+    "observer",
     "own_truth_path",
     "timing",
     "unsolved_lotka_volterra",
@@ -70,9 +72,13 @@ class Unsolved:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Experiment:
-    """A model of a participant's answers: how to read or simulate trials, and the log density they lead to."""
+    """A model of a participant's answers: how to read or simulate trials, and the log density they lead to.
+
+    `table` is the file of the published trials; two models may share it.
+    """
 
     name: str
+    table: str
     read: Callable[[Path], Any]
     simulate: Callable[[Generator], Any]
     log_density: Callable[[Any], LogDensity]
@@ -99,6 +105,7 @@ class Experiment:
 EXPERIMENTS = (
     Experiment(
         name="timing",
+        table="timing.csv",
         read=intervals.read_trials,
         simulate=intervals.simulate_trials,
         log_density=intervals.timing_log_density,
@@ -109,6 +116,7 @@ EXPERIMENTS = (
     ),
     Experiment(
         name="multisensory",
+        table="multisensory.csv",
         read=headings.read_trials,
         simulate=headings.simulate_trials,
         log_density=headings.log_density,
@@ -116,6 +124,17 @@ EXPERIMENTS = (
         plausible_bounds=headings.PLAUSIBLE_BOUNDS,
         names=headings.NAMES,
         draw_prior=headings.PRIOR.draw,
+    ),
+    Experiment(
+        name="observer",
+        table="multisensory.csv",
+        read=headings.read_trials,
+        simulate=causes.simulate_trials,
+        log_density=causes.log_density,
+        bounds=causes.BOUNDS,
+        plausible_bounds=causes.PLAUSIBLE_BOUNDS,
+        names=causes.NAMES,
+        draw_prior=causes.PRIOR.draw,
     ),
 )
 
@@ -128,6 +147,11 @@ def timing(data: Path | None = None) -> Problem:
 def multisensory(data: Path | None = None) -> Problem:
     """Return the observer that tells whether two headings agree (6 parameters), of published or simulated trials."""
     return _solved(EXPERIMENTS[1], data)
+
+
+def observer(data: Path | None = None) -> Problem:
+    """Return the observer that infers whether two headings have one cause (12 parameters), of the same trials."""
+    return _solved(EXPERIMENTS[2], data)
 
 
 def unsolved_lotka_volterra() -> Unsolved:
@@ -158,7 +182,7 @@ def _solved(experiment: Experiment, data: Path | None) -> Problem:
             f"the simulated participant of {experiment.name} is not the one whose truth is stored: this version of "
             "numpy draws other random numbers; benchmarks/make_truth.py makes the truth of the new one"
         )
-    own = own_truth_path(data)
+    own = own_truth_path(experiment, data)
     if not own.is_file():
         raise ValueError(
             f"no truth is stored for the data in {data}: they are not the published ones. "
@@ -174,15 +198,19 @@ def _published(experiment: Experiment) -> Path | None:
     folder = os.environ.get(DATA_FOLDER)
     if not folder:
         return None
-    path = Path(folder) / f"{experiment.name}.csv"
+    path = Path(folder) / experiment.table
     if not path.is_file():
         raise ValueError(f"there is no {path}, and {DATA_FOLDER} says it should be there; unset it to simulate")
     return path
 
 
-def own_truth_path(data: Path) -> Path:
-    """Return where the truth of data that are not the published ones is kept: beside them."""
-    return data.with_suffix(".truth.npz")
+def own_truth_path(experiment: Experiment, data: Path) -> Path:
+    """Return where the truth of data that are not the published ones is kept: beside them.
+
+    Of two models with the same table, the one that the table is not named after adds its name.
+    """
+    named_after = experiment.table == f"{experiment.name}.csv"
+    return data.with_suffix(".truth.npz" if named_after else f".{experiment.name}.truth.npz")
 
 
 def _draw(name: str, n: int, rng: Generator) -> Float[ndarray, "n d"]:

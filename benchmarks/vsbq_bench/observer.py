@@ -196,8 +196,8 @@ def _steps(base: Float[ndarray, " 2"], w: Float[ndarray, " 2"], belief: Float[nd
     variance = base**2 * (1 + np.multiply.outer([0.0, ECCENTRIC], w) ** 2)
     share = (variance / variance.sum(axis=1, keepdims=True)).max(axis=0)
     spread = base**2 + sigma**2
-    top = max(log(p_common / (1 - p_common)), 0.0) - 0.5 * log(1 - sigma**4 / spread.prod())
-    slope = np.sqrt((1 + 2 * top) * share) + base * (ECCENTRIC + abs(mu)) / spread
+    top = log(p_common / (1 - p_common)) - 0.5 * log(1 - sigma**4 / spread.prod())
+    slope = np.sqrt((1 + 2 * max(top, 0.0)) * share) + base * (ECCENTRIC + abs(mu)) / spread
     return np.minimum(FINENESS / slope, LONGEST_STEP)
 
 
@@ -210,8 +210,12 @@ def _measure(headings: Float[ndarray, " s"], base: float, w: float, step: float)
     nodes = ceil((high - low) * hypot(1.0, w * base) / step) + 1
     t = w * base * np.linspace(low, high, nodes)
     values, local_sd = np.sinh(t) / w, base * np.cosh(t)
-    weights = local_sd * np.exp(-0.5 * ((values - headings[:, None]) / sd[:, None]) ** 2)
-    return _Measurement(values, local_sd**2, weights / weights.sum(axis=1, keepdims=True))
+    # -(x - s)² / (2 σ(s)²) and log σ(x) in one product
+    parabola = np.stack([-0.5 * np.ones_like(sd), headings, sd**2, -0.5 * headings**2], axis=1) / sd[:, None] ** 2
+    weights = parabola @ np.stack([values**2, values, np.log(local_sd), np.ones_like(values)])
+    np.exp(weights, out=weights)
+    weights /= weights.sum(axis=1, keepdims=True)
+    return _Measurement(values, local_sd**2, weights)
 
 
 def _same(chair: _Measurement, screen: _Measurement, belief: Float[ndarray, " 3"]) -> Float[ndarray, "j k"]:

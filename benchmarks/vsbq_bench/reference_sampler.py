@@ -19,6 +19,7 @@ from vsbq.data.bounds import Bounds
 from vsbq.data.transform import InferenceSpace
 from vsbq.numerics.em import effective_size, truncated_weights, weighted_em
 from vsbq.numerics.mixture import Mixture, log_pdf, sample
+from vsbq.numerics.pareto import smoothed_weights
 from vsbq.numerics.subset import cluster_centres
 from vsbq_bench.problems import LogDensity
 
@@ -107,7 +108,8 @@ class Reference:
     """Draws and evidence of a posterior, with what tells how far to trust them.
 
     `worst_z` is the largest difference between chains and weights, over all means and standard deviations, in standard
-    errors. `distinct` is the share of draws that are not repeated.
+    errors. `distinct` is the share of draws that are not repeated. `pareto_shape` is that of the tail of the weights:
+    below 1/2 their variance, and with it the standard error of the evidence, is finite.
     """
 
     draws: Float[ndarray, "n d"]
@@ -115,6 +117,7 @@ class Reference:
     log_evidence_sd: float
     effective_share: float
     largest_weight: float
+    pareto_shape: float
     worst_z: float
     distinct: float
     autocorrelation_time: float
@@ -155,6 +158,7 @@ def reference_posterior(
         log_evidence_sd=weighted.log_evidence_sd,
         effective_share=weighted.effective_share,
         largest_weight=float(weighted.weights.max() * len(weighted.points)),
+        pareto_shape=smoothed_weights(weighted.log_weights).shape,
         worst_z=float(np.abs(differences(chains, space, weighted)).max()),
         distinct=len(np.unique(draws, axis=0)) / len(draws),
         autocorrelation_time=chains.autocorrelation_time,
