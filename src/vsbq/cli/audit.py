@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from vsbq.cli.input import read_files
-from vsbq.cli.problem import Problem, add_problem_options
+from vsbq.cli.options import add_problem_options, problem_of
 from vsbq.cli.terminal import Terminal, add_output_options, coloured, escaped, in_options
 from vsbq.data.audit import audit
 from vsbq.errors import count_in_words
@@ -43,7 +43,7 @@ def run(options: Namespace) -> int:
     """Read and look; a sign that looks wrong is one of the findings."""
     terminal = Terminal.of(options)
     with terminal.listening():
-        problem = Problem.of(options)
+        problem = problem_of(options)
         source = read_files(options.files, replace(problem, check_sign=False))
         found = audit(source.evaluations)
         terminal.title(f"Read {', '.join(escaped(str(path)) for path in source.files)}")

@@ -14,8 +14,8 @@ import numpy as np
 
 from vsbq._version import __version__
 from vsbq.cli.input import POSTERIOR, Source, read_files
+from vsbq.cli.options import add_problem_options, problem_of
 from vsbq.cli.output import LOG, REPORT, SUMMARY, Folder, Wanted, add_result_options, write_results
-from vsbq.cli.problem import Problem, add_problem_options
 from vsbq.cli.terminal import FitLog, Terminal, UsageError, escaped
 from vsbq.data.audit import audit
 from vsbq.fit import fit
@@ -85,7 +85,7 @@ def run(options: Namespace) -> int:
         raise UsageError("A file is given twice. Give every file once.")
     with terminal.listening(), FitLog() as log:
         log.say(f"vsbq {__version__}: fit {shlex.join(map(str, options.files))}")
-        problem = Problem.of(options)
+        problem = problem_of(options)
         wanted = Wanted.of(options, problem.title)
         inputs = options.files if options.config is None else [*options.files, options.config]
         with wanted.folder(inputs) as folder:

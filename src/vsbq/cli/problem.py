@@ -1,20 +1,24 @@
-"""What the user says about the files: which columns mean what, bounds, and what to do with odd rows."""
+"""What the user says about the files: which columns mean what, bounds, and what to do with odd rows.
+
+It is told by options, or by a small TOML file, which is refused where it says anything that is not known.
+"""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace, _ArgumentGroup
+import os
+import stat
+import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from math import isnan
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
-from vsbq.cli.terminal import UsageError, nearest
+from vsbq.cli.terminal import nearest
 from vsbq.data.validation import Nonfinite, Outside
-from vsbq.errors import join_words
-from vsbq.io.readers.number_format import THOUSANDS, TextFormat
+from vsbq.errors import EvaluationsError, names_in_words
+from vsbq.io.readers.number_format import TextFormat
 
-__all__ = ["COLUMNS", "NUMBERS_TOO", "POLICIES", "Pair", "Problem", "add_problem_options"]
+__all__ = ["COLUMNS", "NUMBERS_TOO", "POLICIES", "VALUES", "Pair", "Problem", "read_problem_file"]
 
 Pair = tuple[float, float]
 
@@ -42,31 +46,6 @@ class Problem:
     title: str | None = None
     tag: str | None = None
 
-    @classmethod
-    def of(cls, options: Namespace) -> Problem:
-        """From the TOML file and the options, which win over it."""
-        from vsbq.cli.problem_file import read_problem_file
-
-        told = _told(options)
-        base = read_problem_file(options.config) if options.config is not None else cls()
-        columns = {key: value for key, value in base.columns.items() if not told.replaces(key)} | told.columns
-        _check_values(columns, options.neg)
-        return replace(
-            base,
-            params=told.params or base.params,
-            bounds={**base.bounds, **told.bounds},
-            plausible={**base.plausible, **told.plausible},
-            columns=columns,
-            neg=options.neg,
-            nonfinite=options.nonfinite or base.nonfinite,
-            outside=options.outside or base.outside,
-            check_sign=base.check_sign if options.check_sign is None else options.check_sign,
-            encoding=options.encoding or base.encoding,
-            decimal=options.decimal or base.decimal,
-            thousands=options.thousands or base.thousands,
-            tag=options.tag or base.tag,
-        )
-
     @property
     def text(self) -> TextFormat:
         """How text files are written."""
@@ -85,168 +64,137 @@ class Problem:
         return {name: value for name, value in given.items() if value is not None}
 
 
-def add_problem_options(parser: ArgumentParser) -> None:
-    """The options that say what the columns of the files mean."""
-    group = parser.add_argument_group("what the file holds (guessed from the names of the columns where left out)")
-    config = "names, bounds and columns; options win over it"
-    group.add_argument("--config", type=Path, metavar="FILE.toml", help=config)
-    group.add_argument(
-        *("--params", "--names"),
-        type=_names,
-        action="extend",
-        default=[],
-        metavar="A,B",
-        help="columns of the parameters (default: all numeric ones that are nothing else)",
+# The TOML file
+
+
+LARGEST = 2**20  # bytes
+
+SECTIONS = ["title", "tag", "parameters", "columns", "input"]
+PARAMETER = ["bounds", "plausible"]
+INPUT = ["nonfinite", "outside", "check_sign", "encoding", "decimal", "thousands"]
+
+
+def read_problem_file(path: Path) -> Problem:
+    """What a TOML file says about a problem; errors name the file and the key."""
+    try:
+        return _problem(_parse(path))
+    except EvaluationsError as error:
+        raise EvaluationsError(f"{str(path)!r}: ", error) from error
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        about = os.stat(path)
+        if not stat.S_ISREG(about.st_mode):
+            raise EvaluationsError("it is no file. Pass a TOML file.")
+        if about.st_size > LARGEST:
+            raise EvaluationsError(f"it has {about.st_size} bytes, far too many for names and bounds.")
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except EvaluationsError:
+        raise
+    except FileNotFoundError as error:
+        raise EvaluationsError("there is no such file. Check the path.") from error
+    except OSError as error:
+        raise EvaluationsError(f"it can't be read ({error.strerror}).") from error
+    except UnicodeDecodeError as error:
+        raise EvaluationsError("it is not text in UTF-8. Save it as UTF-8.") from error
+    except (ValueError, RecursionError) as error:
+        raise EvaluationsError(f"it is not valid TOML ({error}). Correct that place; toml.io shows how.") from error
+
+
+def _problem(told: dict[str, Any]) -> Problem:
+    _check_keys(told, SECTIONS, "")
+    parameters = _section(told, "parameters")
+    if "parameters" in told and not parameters:
+        raise EvaluationsError("[parameters] is empty. Name the parameters, or leave it out.")
+    pairs = {name: _parameter(name, value) for name, value in parameters.items()}
+    return Problem(
+        params=tuple(parameters),
+        bounds={name: each["bounds"] for name, each in pairs.items() if "bounds" in each},
+        plausible={name: each["plausible"] for name, each in pairs.items() if "plausible" in each},
+        columns=_columns(_section(told, "columns")),
+        title=_of_kind(told, "title", str, "a text"),
+        tag=_of_kind(told, "tag", str, "a text"),
+        **_input(_section(told, "input")),
     )
-    group.add_argument(
-        *("--bound", "--bounds"),
-        type=_bound,
-        action="append",
-        default=[],
-        metavar="A=LOW,HIGH",
-        help="hard bounds, outside which the density is zero; leave a side empty if it is open: a=0,",
-    )
-    group.add_argument(
-        "--plausible",
-        type=_bound,
-        action="append",
-        default=[],
-        metavar="A=LOW,HIGH",
-        help="where most of the posterior is expected; give it for all parameters or for none",
-    )
-    group.add_argument(
-        *("--column", "--columns"),
-        type=_column,
-        action="append",
-        default=[],
-        metavar="MEANING=NAME",
-        help=f"which column holds what: {', '.join(COLUMNS)} (the last two may be a number)",
-    )
-    _add_values(group)
-    _add_policies(parser)
 
 
-def _add_values(group: _ArgumentGroup) -> None:
-    group.add_argument("--neg", action="store_true", help="the values were minimised: they are minus the log density")
-    group.add_argument("--sd", type=_sd, metavar="NUMBER", help="noise of every log density, as a standard deviation")
-    group.add_argument("--tag", help="which model and data it is of: vsbq compare refuses models of different tags")
+def _parameter(name: str, value: Any) -> dict[str, Pair]:
+    """Bounds and plausible bounds of one parameter; an array stands for its bounds."""
+    place = f"parameters.{name}"
+    if isinstance(value, list):
+        value = {"bounds": value}
+    if not isinstance(value, dict):
+        raise EvaluationsError(f"{place} is {value!r:.60}. Write [{place}] and below it bounds = [0, 1].")
+    _check_keys(value, PARAMETER, f"{place}.")
+    return {key: _pair(pair, f"{place}.{key}") for key, pair in value.items()}
 
 
-def _add_policies(parser: ArgumentParser) -> None:
-    group = parser.add_argument_group("odd rows")
-    words = {
-        "nonfinite": "NaN and inf: refuse them, leave the rows out, or count a NaN value as a density of zero",
-        "outside": "points outside the bounds: refuse them, or leave them out",
-    }
-    for name, known in POLICIES.items():
-        group.add_argument(f"--{name}", choices=known, help=f"{words[name]} (default: {known[0]})")
-    group.add_argument(
-        "--no-check-sign", dest="check_sign", action="store_false", default=None, help="the sign is right"
-    )
-    group.add_argument("--encoding", metavar="NAME", help="of text files, such as cp1252 (default: utf-8)")
-    group.add_argument("--decimal", choices=(".", ","), help="decimal sign of text files (default: found out)")
-    group.add_argument("--thousands", choices=tuple(THOUSANDS), help="what separates thousands (default: nothing)")
+def _pair(value: Any, place: str) -> Pair:
+    fine = isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
+    if not fine:
+        raise EvaluationsError(f"{place} is {value!r:.60}. Write two numbers, such as [0, 1], or [0, inf] if open.")
+    low, high = (_number(each, place) for each in value)
+    return low, high
 
 
-class _Told(NamedTuple):
-    """What the options say."""
-
-    params: tuple[str, ...]
-    bounds: dict[str, Pair]
-    plausible: dict[str, Pair]
-    columns: dict[str, str | float]
-
-    def replaces(self, role: str) -> bool:
-        """Whether a column of the TOML file has no say any more: it, or another column of values, is an option."""
-        return role in self.columns or (role in VALUES and bool(set(VALUES) & set(self.columns)))
-
-
-def _told(options: Namespace) -> _Told:
-    told = _Told(
-        tuple(options.params),
-        _once(options.bound, "--bound"),
-        _once(options.plausible, "--plausible"),
-        _once(options.column, "--column"),
-    )
-    twice = [name for name in dict.fromkeys(told.params) if told.params.count(name) > 1]
-    if twice:
-        raise UsageError(f"--params names '{twice[0]}' twice. Name every parameter once.")
-    if options.sd is not None:
-        if "log_density_sd" in told.columns:
-            raise UsageError("--sd and --column log_density_sd both give the noise. Give one of them.")
-        told.columns["log_density_sd"] = options.sd
-    return told
-
-
-def _check_values(columns: Mapping[str, Any], neg: bool) -> None:
-    """Refuse two columns of values, and a sign that is turned twice."""
-    values = [role for role in VALUES if role in columns]
-    if len(values) > 1:
-        raise UsageError(f"The columns of {join_words(values)} are given, but only one holds the values. Give one.")
-    if neg and values and values != ["log_density"]:
-        raise UsageError(f"--neg turns a log_density around, but a column of {values[0]} is given. Leave --neg out.")
-
-
-def _once(pairs: list[tuple[str, Any]], option: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise UsageError(f"{option} gives '{name}' twice. Give it once.")
-        found[name] = value
+def _columns(told: Mapping[str, Any]) -> dict[str, str | float]:
+    _check_keys(told, list(COLUMNS), "columns.")
+    found: dict[str, str | float] = {}
+    for key, value in told.items():
+        if isinstance(value, str):
+            found[key] = value
+        elif _is_number(value) and key in NUMBERS_TOO:
+            found[key] = _number(value, f"columns.{key}")
+        else:
+            also = " or a number" if key in NUMBERS_TOO else ""
+            raise EvaluationsError(f"columns.{key} is {value!r:.60}. Write the name of a column{also}.")
     return found
 
 
-# The values of options; argparse puts the name of the option before the message
+def _input(told: Mapping[str, Any]) -> dict[str, Any]:
+    _check_keys(told, INPUT, "input.")
+    for key, known in POLICIES.items():
+        if key in told and told[key] not in known:
+            raise EvaluationsError(f"input.{key} is {told[key]!r:.60}. Use one of {names_in_words(known)}.")
+    return {
+        **{key: told[key] for key in POLICIES if key in told},
+        "check_sign": _of_kind(told, "check_sign", bool, "true or false"),
+        "encoding": _of_kind(told, "encoding", str, "the name of an encoding, such as 'utf-8'"),
+        "decimal": _of_kind(told, "decimal", str, "'.' or ','"),
+        "thousands": _of_kind(told, "thousands", str, "the sign between thousands, such as '.'"),
+    }
 
 
-def _names(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",")]
-    if not all(names):
-        raise ArgumentTypeError(f"an empty name in {text!r:.60}. Write names with commas between them: a,b")
-    return names
+# Single values
 
 
-def _bound(text: str) -> tuple[str, Pair]:
-    name, equals, pair = text.rpartition("=")
-    low, comma, high = pair.partition(",")
-    if not (name and equals and comma):
-        raise ArgumentTypeError(f"{text!r:.60} is no bound. Write NAME=LOW,HIGH, such as a=0,1 or a=0, if open above.")
-    return name, (_end(low, -float("inf"), text), _end(high, float("inf"), text))
+def _section(told: Mapping[str, Any], key: str) -> dict[str, Any]:
+    found = told.get(key, {})
+    if not isinstance(found, dict):
+        raise EvaluationsError(f"{key} is {found!r:.60}. It is a section: write [{key}].")
+    return found
 
 
-def _end(text: str, default: float, whole: str) -> float:
-    if not text.strip():
-        return default
-    return _number(text, f"{text!r:.60} in {whole!r:.60}")
+def _of_kind(told: Mapping[str, Any], key: str, kind: type, words: str) -> Any:
+    value = told.get(key)
+    if value is not None and not isinstance(value, kind):
+        raise EvaluationsError(f"{key} is {value!r:.60}. It must be {words}.")
+    return value
 
 
-def _number(text: str, shown: str) -> float:
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _number(value: int | float, place: str) -> float:
     try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if isnan(value):
-        raise ArgumentTypeError(f"{shown} is no number.")
-    return value
+        return float(value)
+    except OverflowError as error:
+        raise EvaluationsError(f"{place} holds a number that is too large. Use inf if that side is open.") from error
 
 
-def _column(text: str) -> tuple[str, str | float]:
-    role, equals, name = text.partition("=")
-    if role not in COLUMNS:
-        remedy = nearest(role, list(COLUMNS)) if equals else "Write MEANING=NAME, such as log_density=ll."
-        raise ArgumentTypeError(f"{text!r:.60} does not say what a column means. {remedy}")
-    if not name:
-        raise ArgumentTypeError(f"{text!r:.60} names no column. Write {role}=NAME.")
-    if role in NUMBERS_TOO:
-        try:
-            return role, float(name)
-        except ValueError:
-            return role, name
-    return role, name
-
-
-def _sd(text: str) -> float:
-    value = _number(text, repr(text)[:60])
-    if not 0 <= value < float("inf"):
-        raise ArgumentTypeError(f"{text!r:.60} is no standard deviation. Give a number that is not negative.")
-    return value
+def _check_keys(told: Mapping[str, Any], known: list[str], place: str) -> None:
+    for key in told:
+        if key not in known:
+            raise EvaluationsError(f"the key '{place}{key}' is not known. {nearest(key, known)}")
