@@ -42,6 +42,9 @@ from vsbq_bench.truth import CHECK_POINTS, Truth, read_truth, write_truth
 TRUTHS = Path(__file__).parent / "vsbq_bench" / "truths"
 SAME_AS = {"centred_schools": "eight_schools"}  # another view of the same posterior; nothing is stored
 PRIOR_SHARE = 0.02  # of proposals, from the prior itself: no weight exceeds 50 likelihoods over the evidence
+BROAD_SHARE = 0.2  # of proposals, from a mixture fitted to a flatter posterior, which knows where the tails lead
+BROAD_POWER = 0.5  # of the likelihood in that one
+COMPONENTS = {"damped_oscillator": 90}  # many modes
 CELLS = {1: 200_000, 2: 2000, 3: 150}  # of a grid, by side
 WIDER = 1.6  # a grid's side relative to the range of the draws
 
@@ -52,9 +55,9 @@ class Effort:
 
     particles: int = 3000
     moves: int = 8
-    components: int = 24
-    pilot: int = 30_000
-    rounds: int = 3
+    components: int = 32
+    pilot: int = 40_000
+    rounds: int = 4
     proposals: int = 300_000
     walkers: int = 200
     steps: int = 2000
@@ -116,13 +119,22 @@ def next_rise(logs, most):
 
 
 def propose(model, particles, components, effort, rng):
-    """A mixture fitted to particles, then to weighted draws of its own, with a share of the prior."""
-    target, space = Target(model), plain_space(model)
-    mixture = fit_proposal(particles, components, rng)
+    """A mixture fitted to particles, then to weighted draws of its own, and defended by one of a flatter posterior."""
+    narrow = fit_proposal(particles, components, rng)
+    narrow = adapted(Target(model), narrow, effort, rng)
+    broad = adapted(Target(model, BROAD_POWER), narrow, effort, rng)
     for _ in range(effort.rounds):
-        pilot = importance_sample(target, space, with_prior(mixture), effort.pilot, rng)
+        pilot = importance_sample(Target(model), plain_space(model), defended(narrow, broad), effort.pilot, rng)
+        narrow = refined(narrow, pilot)
+    return defended(narrow, broad)
+
+
+def adapted(target, mixture, effort, rng):
+    """Fit a mixture to weighted draws of its own, in several rounds."""
+    for _ in range(effort.rounds):
+        pilot = importance_sample(target, plain_space(target.model), defended(mixture, mixture), effort.pilot, rng)
         mixture = refined(mixture, pilot)
-    return with_prior(mixture)
+    return mixture
 
 
 def plain_space(model):
@@ -130,13 +142,14 @@ def plain_space(model):
     return unbounded_space(None, np.tile([-1.0, 1.0], (len(model.names), 1)))
 
 
-def with_prior(mixture):
-    """Mix in the prior, which is standard normal."""
-    d = mixture.means.shape[1]
+def defended(narrow, broad):
+    """Mix in a broad mixture and the prior, which is standard normal: both keep weights in the tails small."""
+    d = narrow.means.shape[1]
+    shares = np.log([1 - BROAD_SHARE - PRIOR_SHARE, BROAD_SHARE, PRIOR_SHARE])
     return Mixture(
-        np.append(mixture.log_weights + log(1 - PRIOR_SHARE), log(PRIOR_SHARE)),
-        np.vstack([mixture.means, np.zeros(d)]),
-        np.concatenate([mixture.trils, np.eye(d)[None]]),
+        np.concatenate([narrow.log_weights + shares[0], broad.log_weights + shares[1], shares[2:]]),
+        np.vstack([narrow.means, broad.means, np.zeros(d)]),
+        np.concatenate([narrow.trils, broad.trils, np.eye(d)[None]]),
     )
 
 
@@ -166,7 +179,7 @@ def second_way(model, draws, effort, rng):
         cells = CELLS[len(model.names)]
         fine, coarse = grid(model, draws, cells), grid(model, draws, 2 * cells // 3)
         return Second("grid", fine, max(abs(fine - coarse), 1e-6))
-    weighted, _ = weigh(model, effort.components * 5 // 3, effort, rng)
+    weighted, _ = weigh(model, COMPONENTS.get(model.name, effort.components) * 5 // 3, effort, rng)
     return Second(
         "weights",
         weighted.log_evidence,
@@ -195,7 +208,7 @@ def grid(model, draws, cells):
 def solve(model, effort, seed):
     """Draws of the parameters and the checks."""
     rng = np.random.default_rng([seed, *model.name.encode()])
-    weighted, tempered = weigh(model, effort.components, effort, rng)
+    weighted, tempered = weigh(model, COMPONENTS.get(model.name, effort.components), effort, rng)
     draws = resample(weighted, effort.draws, rng)
     chains = run_chains(Target(model), resample(weighted, effort.walkers, rng), effort.steps, rng)
     second = second_way(model, draws, effort, rng)
@@ -266,8 +279,9 @@ def describe(name, checks):
         f"{name}: log Z {checks.log_evidence:.4f} ± {checks.log_evidence_sd:.4f}, by {checks.second_way} "
         f"{checks.second_log_evidence:.4f} ± {checks.second_log_evidence_sd:.4f} ({checks.evidence_z:.1f} sd), "
         f"tempered {checks.tempered_log_evidence:.2f}; "
-        f"share {checks.share:.2f} (second {checks.second_share or 1:.2f}), k {checks.shape:.2f} (second {checks.second_shape or 0:.2f}), chains' z {checks.worst_z:.1f}, distinct "
-        f"{checks.distinct:.4f}"
+        f"share {checks.share:.2f} (second {checks.second_share or 1:.2f}), "
+        f"k {checks.shape:.2f} (second {checks.second_shape or 0:.2f}), "
+        f"chains' z {checks.worst_z:.1f}, distinct {checks.distinct:.4f}"
     )
 
 
