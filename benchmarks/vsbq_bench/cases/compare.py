@@ -1,8 +1,8 @@
 """What got better and what got worse between two sets of results, beyond the noise of single fits.
 
 Cases are paired. Their seeds tell the noise: the standard deviation within a case, pooled over all cases that have
-several seeds in either set. A change counts if it is beyond what noise does once in twenty comparisons of all cases
-(or of all kinds) by chance: a t test at the level 0.05 divided by their number.
+several seeds in either set. A change counts if noise would make one as large in at most one of a hundred comparisons:
+a t test at the level 0.01, divided by the number of cases where single cases are tested and by that of kinds for kinds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from vsbq_bench.lines import Line
 
 __all__ = ["MEASURES", "Change", "Comparison", "Measure", "Noise", "compare"]
 
-LEVEL = 0.05
+LEVEL = 0.01
 LEAST_GSKL, MOST_GSKL = 1e-8, 1e3  # an infinite one counts as the largest
 LARGEST_Z = 10.0  # beyond it the stated error is wrong, no matter by how much
 ALL = "all"
@@ -59,9 +59,9 @@ class Change(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """`better`, `worse`, or empty where it is within its noise."""
+        """`better`, `worse`, or empty where it is within its noise, or where that is unknown (nan)."""
         difference = self.new - self.old
-        if abs(difference) <= self.limit * self.error:
+        if not abs(difference) > self.limit * self.error:
             return ""
         return "worse" if difference > 0 else "better"
 

@@ -1,0 +1,204 @@
+"""The table of cases and its halves: all factors, all subjects, balance in every stratum, and jobs for each."""
+
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from vsbq.cli import main
+from vsbq.errors import VsbqWarning
+from vsbq_bench.cases.cases import Case, all_cases, case_named, compose, halves, seeds_of
+from vsbq_bench.cases.optimisers import BOXED, OPTIMISERS
+from vsbq_bench.cases.split import HALVES, Stratified, count_by_kind, split, thrice
+from vsbq_bench.cases.subjects import SCIENCE, SHAPES
+from vsbq_bench.cases.traces import BOXES, BY_POINT
+from vsbq_bench.job import run_job
+from vsbq_bench.lines import append_line
+from vsbq_bench.run import missing_jobs
+from vsbq_bench.suites import CASE_SUITES, jobs_of
+from vsbq_bench.task import Answer
+
+# kind: cases in development and in validation. A new subject changes this; results do not.
+COUNTS = {
+    "bounded": (6, 4),
+    "cliff": (4, 3),
+    "correlated": (2, 4),
+    "curved": (6, 5),
+    "edge": (2, 4),
+    "funnel": (3, 2),
+    "gaussian": (1, 2),
+    "heavy_tails": (2, 3),
+    "high_dimension": (3, 1),
+    "modes": (2, 7),
+    "ridge": (3, 1),
+    "skewed": (6, 4),
+}
+
+
+class Toy(NamedTuple):
+    name: str
+    kind: str
+    science: bool
+    hard: bool
+    noisy: bool
+
+
+def toys(n, rng):
+    flags = rng.random((n, 3)) < 0.4
+    return [Toy(f"toy {i}", "toy", *map(bool, row)) for i, row in enumerate(flags)]
+
+
+def stratum(case):
+    return case.science, case.hard, case.noisy
+
+
+@pytest.mark.parametrize("n", [1, 7, 80, 201])
+def test_strata_and_the_whole_are_dealt_out_evenly(n, rng):
+    cases = toys(n, rng)
+    halved = split(cases)
+    counts = Counter((stratum(case), halved[case.name]) for case in cases)
+    for key in {stratum(case) for case in cases}:
+        assert abs(counts[key, HALVES[0]] - counts[key, HALVES[1]]) <= 1
+    assert abs(Counter(halved.values())[HALVES[0]] - n / 2) <= 0.5
+    assert len(thrice(cases)) == sum(-(-Counter(halved.values())[half] // 3) for half in HALVES)
+
+
+def test_the_split_knows_names_and_not_the_order(rng):
+    cases = toys(80, rng)
+    halved = split(cases)
+    assert split([cases[i] for i in rng.permutation(80)]) == halved
+    renamed = split([case._replace(name=f"other {case.name}") for case in cases])
+    assert [renamed[f"other {case.name}"] for case in cases] != [halved[case.name] for case in cases]
+
+
+def test_the_table_has_every_factor_and_every_subject():
+    cases = all_cases()
+    assert all(isinstance(case, Stratified) for case in cases)
+    assert len(cases) >= 72
+    assert len({case.name for case in cases}) == len(cases)
+    assert {case.subject.name for case in cases} == set(SCIENCE) | set(SHAPES)
+    assert 2 * sum(case.science for case in cases) == len(cases)
+    assert sum(case.hard for case in cases) >= len(cases) / 3
+    assert {case.optimiser for case in cases} == set(OPTIMISERS)
+    assert {case.noise for case in cases} == {0.0, 1.0, 3.0, BY_POINT}
+    assert {case.box for case in cases} == set(BOXES)
+    assert {case.runs for case in cases} == {"one", "several"}
+    assert {case.evaluations_per_dimension for case in cases} == {30, 100, 300, 1000, 3000}
+
+
+def test_the_table_has_nothing_senseless():
+    for case in all_cases():
+        assert case.optimiser not in ("bads", "tpe") or case.evaluations_per_dimension <= 100
+        assert case.optimiser not in BOXED or case.box != "narrow"
+        assert case.optimiser != "random" or case.runs == "several"
+        assert case_named(case.name) == case
+    assert case_named("no such case") is None
+
+
+def test_a_new_subject_at_the_end_leaves_the_first_cases_alone():
+    subjects = list(SHAPES.values())
+    before = compose(subjects[:-1], 1)
+    assert compose(subjects, 1)[: len(subjects) - 1] == before[: len(subjects) - 1]
+    assert compose([], 1) == []
+
+
+def test_the_halves_are_these():
+    assert {row.kind: (row.development, row.validation) for row in count_by_kind(all_cases(), halves())} == COUNTS
+    counts = Counter((stratum(case), halves()[case.name]) for case in all_cases())
+    for key in {stratum(case) for case in all_cases()}:
+        assert abs(counts[key, HALVES[0]] - counts[key, HALVES[1]]) <= 1
+
+
+def test_cases_are_printed_with_their_halves(capsys):
+    assert main(["bench", "cases"]) == 0
+    said = capsys.readouterr().out
+    for kind, numbers in COUNTS.items():
+        (line,) = (line for line in said.splitlines() if line.split()[:1] == [kind] and line.split()[1].isdigit())
+        assert tuple(map(int, line.split()[1:])) == numbers
+    assert all(case.name in said for case in all_cases())
+
+
+@pytest.mark.parametrize("suite", CASE_SUITES)
+def test_a_third_of_a_half_has_three_seeds(suite):
+    jobs = jobs_of(suite)
+    seeds = Counter(job.problem for job in jobs)
+    assert set(seeds) == {name for name, half in halves().items() if half == CASE_SUITES[suite]}
+    assert set(seeds.values()) == {1, 3}
+    assert sum(count == 3 for count in seeds.values()) == -(-len(seeds) // 3)
+    assert [job.seed for job in jobs] == sorted(job.seed for job in jobs)
+    assert {job.method for job in jobs} == {"vsbq"}
+
+
+def test_there_is_no_third_half():
+    with pytest.raises(ValueError, match="got 'both'"):
+        seeds_of("both")
+
+
+# A run of a case, with a method that knows the answer
+
+
+@pytest.fixture
+def known(monkeypatch):
+    def method(task):
+        import warnings
+
+        warnings.warn("something is odd", VsbqWarning, stacklevel=1)
+        warnings.warn("not ours", RuntimeWarning, stacklevel=1)
+        return Answer(
+            draws=task.problem.draw(task.draws, task.rng),
+            log_evidence=task.problem.log_evidence - 0.3,
+            log_evidence_sd=0.1,
+            details={"refinement": {"share_outside": 0.25}},
+        )
+
+    monkeypatch.setattr("vsbq_bench.job.METHODS", {"vsbq": method})
+    monkeypatch.setattr("vsbq_bench.job.unit_seconds", lambda: 1.0)
+    monkeypatch.setattr("vsbq_bench.job.DRAWS", 1000)
+
+
+def shape_job():
+    return next(
+        job
+        for suite in CASE_SUITES
+        for job in jobs_of(suite)
+        if job.problem.split("-")[0] in SHAPES and job.optimiser == "nelder_mead"
+    )
+
+
+def test_a_line_of_a_case_says_what_it_was_and_what_came_out(known, tmp_path):
+    job = shape_job()
+    case = case_named(job.problem)
+    assert isinstance(case, Case)
+    line = run_job(job, tmp_path)
+    assert line.error is None
+    assert line.problem == case.name
+    assert line.signed_error == pytest.approx(-0.3)
+    assert line.z == pytest.approx(-3.0)
+    assert line.warnings == {"something is odd": 1}
+    assert line.share_outside == 0.25
+    assert line.peak_gib is not None
+    assert line.case["half"] == halves()[case.name]
+    for name in ("kind", "science", "hard", "optimiser", "noise", "box", "runs"):
+        assert line.case[name] == getattr(case, name)
+    assert np.log(line.mmtv / line.floor_mmtv) < 1
+
+
+def test_cases_with_a_line_are_not_run_again(known, tmp_path):
+    job = shape_job()
+    path = tmp_path / "zoo.jsonl"
+    append_line(path, run_job(job, tmp_path))
+    other = job._replace(seed=1)
+    assert missing_jobs([job, other], path) == [other]
+
+
+def test_all_seeds_of_a_case_share_a_trace(known, tmp_path):
+    for seed in range(2):
+        run_job(shape_job()._replace(seed=seed), tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_wrong_case_is_an_error_with_the_known_ones(tmp_path, capsys):
+    command = ["bench", "run", "--suite", "zoo-development", "--results", str(tmp_path)]
+    assert main([*command, "--problems", "easy"]) == 1
+    assert "problem 'easy'" in capsys.readouterr().err
