@@ -327,6 +327,37 @@ def test_the_check_of_lengths_can_fail(tmp_path):
     assert long_bodies(path, tmp_path) == [f"f: {MOST_BODY + 1} lines"]
 
 
+def untested(steps: Path, tests: Path) -> list[str]:
+    """Modules of the steps without tests: test_x.py is of x.py, test_surrogate_x.py or test_x.py of surrogate/x.py.
+
+    Where two modules have a name, the short form stands for the one that is in no package.
+    """
+    modules = [path for path in sorted(steps.rglob("*.py")) if path.name != "__init__.py"]
+    there = {path.name for folder in (tests, tests / "steps") for path in folder.glob("test_*.py")}
+    missing = []
+    for path in modules:
+        inner = path.parent != steps
+        shared = inner and sum(path.name == other.name for other in modules) > 1
+        wanted = set() if shared else {f"test_{path.name}"}
+        wanted |= {f"test_{path.parent.name}_{path.name}"} if inner else set()
+        missing += [] if wanted & there else [path.relative_to(steps).as_posix()]
+    return missing
+
+
+def test_every_step_has_tests():
+    assert untested(PACKAGE / "steps", Path(__file__).parent) == []
+
+
+def test_the_check_of_tests_can_fail(tmp_path):
+    names = ("fit.py", "trim.py", "gp/__init__.py", "gp/fit.py", "gp/learn.py")
+    files = [tmp_path / "steps" / name for name in names]
+    files += [tmp_path / "tests" / name for name in ("test_fit.py", "steps/test_learn.py")]
+    for path in files:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert untested(tmp_path / "steps", tmp_path / "tests") == ["gp/fit.py", "trim.py"]
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=identify)
 def test_no_global_random_state(path):
     assert global_randomness(path.read_text(encoding="utf-8")) == []
