@@ -44,7 +44,10 @@ SAME_AS = {"centred_schools": "eight_schools"}  # another view of the same poste
 PRIOR_SHARE = 0.02  # of proposals, from the prior itself: no weight exceeds 50 likelihoods over the evidence
 BROAD_SHARE = 0.2  # of proposals, from a mixture fitted to a flatter posterior, which knows where the tails lead
 BROAD_POWER = 0.5  # of the likelihood in that one
-COMPONENTS = {"damped_oscillator": 90}  # many modes
+MORE = {  # many modes; a tail where the spread is large and the scaled effects are confined
+    "damped_oscillator": {"components": 90},
+    "eight_schools": {"components": 80, "pilot": 100_000},
+}
 CELLS = {1: 200_000, 2: 2000, 3: 150}  # of a grid, by side
 WIDER = 1.6  # a grid's side relative to the range of the draws
 
@@ -179,7 +182,7 @@ def second_way(model, draws, effort, rng):
         cells = CELLS[len(model.names)]
         fine, coarse = grid(model, draws, cells), grid(model, draws, 2 * cells // 3)
         return Second("grid", fine, max(abs(fine - coarse), 1e-6))
-    weighted, _ = weigh(model, COMPONENTS.get(model.name, effort.components) * 5 // 3, effort, rng)
+    weighted, _ = weigh(model, effort.components * 5 // 3, effort, rng)
     return Second(
         "weights",
         weighted.log_evidence,
@@ -208,7 +211,7 @@ def grid(model, draws, cells):
 def solve(model, effort, seed):
     """Draws of the parameters and the checks."""
     rng = np.random.default_rng([seed, *model.name.encode()])
-    weighted, tempered = weigh(model, COMPONENTS.get(model.name, effort.components), effort, rng)
+    weighted, tempered = weigh(model, effort.components, effort, rng)
     draws = resample(weighted, effort.draws, rng)
     chains = run_chains(Target(model), resample(weighted, effort.walkers, rng), effort.steps, rng)
     second = second_way(model, draws, effort, rng)
@@ -302,7 +305,8 @@ def main():
         for name in filter(is_made, names):
             print(describe(name, checks_of(read_truth(path_of(name)))))
         return
-    done = [make(name, Effort(), options.seed) for name in names if options.again or not is_made(name)]
+    wanted = [name for name in names if options.again or not is_made(name)]
+    done = [make(name, Effort(**MORE.get(name, {})), options.seed) for name in wanted]
     if not all(done):
         raise SystemExit("some truths could not be trusted and are not written")
 
