@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 import vsbq
 from vsbq.progress import Progress
 from vsbq.settings import Steps
+from vsbq.steps.mixture.starts import moved
 from vsbq.steps.refine import Refinement, refine
 from vsbq.steps.surrogate.shaped_data import SparseGP
 
@@ -304,12 +305,7 @@ def test_the_error_grows_where_it_cannot_be_tested(rng):
     for tested in (1.0, 0.5, 0.0):
         surrogate = replace(post.surrogate, tested=tested)
         region = replace(post.refined.region, surrogate=surrogate)
-        space = surrogate.space.rotation
-        turn = np.eye(2) if space is None else space
-        half = turn @ post.mixture.trils
-        mixture = post.mixture._replace(
-            means=post.mixture.means @ turn.T, trils=np.linalg.cholesky(half @ np.swapaxes(half, 1, 2))
-        )
+        mixture = moved(post.mixture, post.space, surrogate.space)
         refined, _ = refine(mixture, region, Refinement(), np.random.default_rng(0), Progress(1, False))
         sds.append(refined.evidence.untested)
     assert sds[0] == 0
@@ -347,3 +343,8 @@ def test_mass_near_zeros_is_in_the_error(rng):
     assert post.refined.evidence.zeros > 0.02
     inside = np.isfinite(y)
     assert vsbq.fit(x[inside], y[inside], rng=0, progress=False).refined.evidence.zeros == 0
+
+
+def test_a_tag_stays_with_the_posterior(rng):
+    x = rng.normal(size=(40, 1))
+    assert vsbq.fit(x, -0.5 * x[:, 0] ** 2, tag="study 1", rng=0, progress=False).tag == "study 1"

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import vsbq
+from vsbq.data.transform import WhitenedSpace
 from vsbq.io.files import container, posterior_file
 from vsbq.io.files.posterior_file import PosteriorFileError, load, save
 from vsbq.posterior import Posterior
@@ -100,7 +101,8 @@ def test_every_field_comes_back(posterior, tmp_path):
 
 @pytest.mark.parametrize("rotation", [None, np.array([[1.0, 0.3], [-0.2, 0.9]])], ids=["straight", "rotated"])
 def test_surrogate_in_rotated_coordinates(one, tmp_path, rotation):
-    surrogate = replace(one.surrogate, space=replace(one.surrogate.space, rotation=rotation))
+    plain = one.surrogate.space.plain
+    surrogate = replace(one.surrogate, space=plain if rotation is None else WhitenedSpace(plain, rotation))
     region = replace(one.refined.region, surrogate=surrogate)
     turned = replace(one, surrogate=surrogate, refined=replace(one.refined, region=region))
     path = save(turned, tmp_path / "post")

@@ -302,12 +302,12 @@ def test_settings_that_differ_come_first(tmp_path):
     page = page_of(by_hand(2), tmp_path, settings=chosen, rng=42)
     assert "surrogate.inducing_per_dimension = 61 (default 150)" in page.words
     assert "refinement = None (default Refinement)" in page.words
-    assert "variational.family" not in page.words
+    assert "mixture.family" not in page.words
     assert "family = FullCovariance" in page.words
     assert "random numbers (rng)42" in page.words
     assert len(page.all("details")) == 1
     printed = page_of(by_hand(2), tmp_path, settings=vsbq.Settings.paper())
-    assert "variational.family = SharedDiagonal (default FullCovariance)" in printed.words
+    assert "mixture.family = SharedDiagonal (default FullCovariance)" in printed.words
 
 
 @pytest.mark.usefixtures("no_corner")

@@ -1,13 +1,16 @@
 """Suggested points and the update with their values: where they lie, what they tell, what they repair."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import vsbq
 from vsbq.analysis.suggest import MOST_POINTS, Suggestion, _Batch, _Doubt, _greedy, _Relevance, suggest
-from vsbq.data.transform import infer_space, rotated
+from vsbq.data.transform import WhitenedSpace, infer_space
 from vsbq.errors import EvaluationsError, VsbqError
+from vsbq.history import Elbo
 from vsbq.numerics import sgpr
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.mixture import Mixture, log_pdf
@@ -168,7 +171,7 @@ def test_bad_new_evaluations_are_named_by_their_own_rows(poor, points, log_densi
 def test_noise_of_new_evaluations_has_to_be_told(poor):
     old = poor.evaluations
     noisy = vsbq.Evaluations(old.points, old.log_density, log_density_sd=0.5, bounds=BOUNDS, names=["a", "b"])
-    other = vsbq.posterior.replace(poor, evaluations=noisy)
+    other = replace(poor, evaluations=noisy)
     with pytest.raises(EvaluationsError, match="log_density_sd"):
         other.update([[0.0, 0.0]], [0.0])
 
@@ -188,7 +191,7 @@ def test_a_moved_mixture_is_the_same_density(rng):
     x = rng.normal(size=(200, 3)) * [1.0, 5.0, 0.1] + [0.0, 20.0, 0.5]
     here = infer_space(vsbq.Evaluations(x, -(x**2).sum(axis=1), bounds=[(None, None), (0, None), (-1, 2)]))
     half = vsbq.Evaluations(x[:80], -(x[:80] ** 2).sum(axis=1), bounds=[(None, None), (0, None), (-1, 2)])
-    there = rotated(infer_space(half), rng.normal(size=(3, 3)))
+    there = WhitenedSpace(infer_space(half), rng.normal(size=(3, 3)))
     mixture = Mixture(np.log([0.3, 0.7]), rng.normal(size=(2, 3)), np.tril(rng.normal(size=(2, 3, 3))) + 2 * np.eye(3))
     before = log_pdf(mixture, here.forward(x)) - here.log_jacobian(here.forward(x))
     after = log_pdf(moved(mixture, here, there), there.forward(x)) - there.log_jacobian(there.forward(x))
@@ -270,7 +273,7 @@ def test_any_number_of_parameters(dimension, rng):
     factors, _ = sgpr.fit_factors(hyp, u[:100], u, given.log_density, np.full(300, 0.09))
     mixture = Mixture(np.zeros(1), np.zeros((1, dimension)), np.diag(1 / space.scale)[None])
     surrogate = Surrogate(space, hyp, factors, 0.0)
-    elbo = vsbq.variational.Elbo(0.0, 0.0, 0.0)
+    elbo = Elbo(0.0, 0.0, 0.0)
     post = vsbq.Posterior(given.names, space, mixture, elbo, 0.0, given, surrogate, None)
     points = suggest(post, 20, 0, SMALL)
     assert points.shape == (20, dimension)

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import reference
 from vsbq.data.bounds import Bounds
 from vsbq.data.evaluations import Evaluations
-from vsbq.data.transform import EDGE_OF_BOX, EDGE_OF_DISTANCE, InferenceSpace, infer_space, rotated, unrotated
+from vsbq.data.transform import EDGE_OF_BOX, EDGE_OF_DISTANCE, InferenceSpace, WhitenedSpace, infer_space
 from vsbq.numerics.contours import contour_depth
 from vsbq.numerics.mixture import Mixture, log_pdf
 
@@ -121,7 +121,7 @@ def turn(rng):
 
 def test_rotated_coordinates(turn, rng):
     plain = space_of(*KINDS.values())
-    space = rotated(plain, turn)
+    space = WhitenedSpace(plain, turn)
     x = plain.inverse(rng.uniform(-1.5, 1.5, (50, 4)))
     assert_allclose(space.forward(x), plain.forward(x) @ turn.T, rtol=1e-12, atol=1e-12)
     assert_allclose(space.inverse(space.forward(x)), x, rtol=1e-9, atol=1e-9)
@@ -129,7 +129,7 @@ def test_rotated_coordinates(turn, rng):
 
 def test_jacobian_of_rotated_coordinates(turn, rng):
     plain = space_of(*KINDS.values())
-    space = rotated(plain, turn)
+    space = WhitenedSpace(plain, turn)
     h = 1e-5
     for u in plain.forward(plain.inverse(rng.uniform(-1.0, 1.0, (5, 4)))) @ turn.T:
         ahead, behind = (space.inverse(u + sign * h * np.eye(4)) for sign in (1, -1))
@@ -139,10 +139,10 @@ def test_jacobian_of_rotated_coordinates(turn, rng):
 
 def test_a_mixture_before_the_rotation_is_the_same_density(turn, rng):
     plain = space_of(*KINDS.values())
-    space = rotated(plain, turn)
+    space = WhitenedSpace(plain, turn)
     mixture = Mixture(*reference.random_mixture(rng, 3, 4))
-    back, unturned = unrotated(space, mixture)
-    assert back.rotation is None
+    back, unturned = space.plain, space.mixture_to_plain(mixture)
+    assert back is plain
     u = rng.normal(size=(20, 4))
     x = space.inverse(np.clip(u, -1.5, 1.5))
     log_p = [log_pdf(q, s.forward(x)) - s.log_jacobian(s.forward(x)) for q, s in ((mixture, space), (unturned, back))]
@@ -153,7 +153,7 @@ def test_a_mixture_before_the_rotation_is_the_same_density(turn, rng):
 
 def test_without_a_rotation_nothing_is_undone(rng):
     plain, mixture = space_of(*KINDS.values()), Mixture(*reference.random_mixture(rng, 3, 4))
-    space, same = unrotated(plain, mixture)
+    space, same = plain.plain, plain.mixture_to_plain(mixture)
     assert_allclose(space.forward(plain.inverse(mixture.means)), plain.forward(plain.inverse(mixture.means)))
     assert_allclose(same.trils, mixture.trils)
 

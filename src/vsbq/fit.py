@@ -12,7 +12,6 @@ from vsbq._typing import ArrayLike
 from vsbq._version import __version__
 from vsbq.data.bounds import BoundsLike
 from vsbq.data.evaluations import Evaluations
-from vsbq.data.transform import unrotated
 from vsbq.errors import EvaluationsError, FitError, VsbqError
 from vsbq.history import Elbo, History, SurrogateFit, VariationalFit
 from vsbq.numerics.mixture import Mixture
@@ -40,6 +39,7 @@ def fit(
     bounds: BoundsLike = None,
     plausible_bounds: BoundsLike = None,
     names: Sequence[str] | None = None,
+    tag: str | None = None,
     settings: Settings | Steps | None = None,
     start: Posterior | None = None,
     rng: RandomState = None,
@@ -48,7 +48,7 @@ def fit(
     """Posterior from log-density evaluations, with no further call of the model.
 
     Args:
-        points: evaluated parameters, (n, D), or an `Evaluations` that holds everything up to `names`.
+        points: evaluated parameters, (n, D), or an `Evaluations` that holds everything up to `tag`.
         log_density: log of likelihood times prior at each point, with respect to the parameters as they are given.
         neg_log_density: the same with a minus sign, for people who minimise; give one of the two.
         log_density_sd: standard deviation of the noise of each value: None (exact), one number, or one for each.
@@ -56,6 +56,7 @@ def fit(
             a `scipy.optimize.Bounds`, or a dict by name.
         plausible_bounds: a box that is likely to hold most of the posterior; inferred from the evaluations if None.
         names: of the parameters.
+        tag: which model and data these are of, in your words; models of different tags are not compared.
         settings: choices of the algorithm; the default is meant for every problem.
         start: a posterior from some of these evaluations, from which the fit goes on; see also `Posterior.update`.
         rng: None, an integer or a NumPy Generator; the same one gives the same posterior on the same machine. With
@@ -70,6 +71,7 @@ def fit(
         bounds=bounds,
         plausible_bounds=plausible_bounds,
         names=names,
+        tag=tag,
     )
     if start is not None:
         _check_start(start, given)
@@ -100,9 +102,8 @@ def _infer(
     finally:
         progress.close()
     history = History(trimmed, surrogate_fit, mixture_fit, progress.seconds, __version__, refined_fit, noise)
-    space, mixture = unrotated(training.space, mixture)
-    refined = None if refined is None else refined.unrotated(training.space.rotation)
-    return Posterior(given.names, space, mixture, elbo, training.offset, given, surrogate, history, refined)
+    plain, space = training.space.mixture_to_plain(mixture), training.space.plain
+    return Posterior(given.names, space, plain, elbo, training.offset, given, surrogate, history, refined)
 
 
 def fit_surrogate(

@@ -15,12 +15,12 @@ from vsbq.steps.model import LocatedPoints, LogDensityModel
 
 def places(model, rng, n=40):
     """Points among the evaluations and beyond them, in the model's coordinates."""
-    return 1.5 * rng.standard_normal((n, len(model.space.scale)))
+    return 1.5 * rng.standard_normal((n, model.space.bounds.dimension))
 
 
 def some_mixture(model, rng):
     """Three components with correlations."""
-    return Mixture(*reference.random_mixture(rng, 3, len(model.space.scale)))
+    return Mixture(*reference.random_mixture(rng, 3, model.space.bounds.dimension))
 
 
 def drawn(mixture, n, rng):
@@ -126,7 +126,7 @@ def a_narrow_mixture_is_a_point(model, rng):
 
 def predict_speaks_the_users_space(model, rng):
     """By the change of variables itself: the volume that a small cube of inference space takes of the user's."""
-    h, d = 1e-5, len(model.space.scale)
+    h, d = 1e-5, model.space.bounds.dimension
     u = rng.uniform(-1.0, 1.0, (20, d))  # not at the bounds, where the user's coordinates are rounded
     x, found = model.space.inverse(u), model.predict(model.space.inverse(u))
     slopes = np.stack([model.space.inverse(u + e) - model.space.inverse(u - e) for e in h * np.eye(d)], axis=1) / (

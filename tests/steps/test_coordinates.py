@@ -100,7 +100,7 @@ def entered(rng):
     rows = np.arange(300)
     plain = prepared(training, rows, GP, rng)
     contest = Contest.on(plain, GP, rng)
-    turned = prepared(training.rotate(whitening(training, rng)), rows, GP, rng)
+    turned = prepared(training.whitened(whitening(training, rng)), rows, GP, rng)
     return contest, plain, contest.enter(plain, QUIET), contest.enter(turned, QUIET)
 
 

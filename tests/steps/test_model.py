@@ -47,7 +47,7 @@ def sparse_gp(training, rng):
 
 def doubted(training, rng):
     """In turned coordinates, with error bars that had to be widened."""
-    turned = training.rotate(np.array([[1.1, 0.4], [-0.3, 0.9]]))
+    turned = training.whitened(np.array([[1.1, 0.4], [-0.3, 0.9]]))
     return replace(sparse_gp(turned, rng), overconfidence=2.0)
 
 

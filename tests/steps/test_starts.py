@@ -11,7 +11,7 @@ from toy import cloud, normal, training_set, two_modes
 
 import reference
 from vsbq.data.bounds import Bounds
-from vsbq.data.transform import InferenceSpace
+from vsbq.data.transform import InferenceSpace, WhitenedSpace
 from vsbq.numerics.families import SharedDiagonal
 from vsbq.numerics.mixture import Mixture, is_degenerate, log_pdf, sample
 from vsbq.steps.mixture import VariationalMixture
@@ -92,13 +92,12 @@ def test_an_earlier_mixture_takes_the_place_of_the_first_start(rng):
 
 
 def space(d, rng, rotation=None, bounds=None):
-    return InferenceSpace(
-        Bounds.parse(bounds, d), np.zeros(d), rng.normal(size=d), np.exp(rng.normal(size=d)), rotation=rotation
-    )
+    plain = InferenceSpace(Bounds.parse(bounds, d), np.zeros(d), rng.normal(size=d), np.exp(rng.normal(size=d)))
+    return plain if rotation is None else WhitenedSpace(plain, rotation)
 
 
 @pytest.mark.parametrize("bounds", [None, [(0, None), (0, 1), (None, None)]])
-@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("turned", [(False, False), (False, True)])
 def test_a_moved_mixture_is_the_same_density(bounds, turned, rng):
     here, there = (space(3, rng, np.eye(3) + 0.3 * rng.normal(size=(3, 3)) if one else None, bounds) for one in turned)
     mixture = Mixture(*reference.random_mixture(rng, 3, 3))

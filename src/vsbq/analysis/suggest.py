@@ -108,8 +108,7 @@ def _proposals(
     reach = 0.5 * _factors(int(counts[3]), widening, rng) * (high - low)
     box = 0.5 * (low + high) + reach * rng.uniform(-1.0, 1.0, (int(counts[3]), len(low)))
     u = np.concatenate([inside, parts, whole, box])
-    turned = u if surrogate.space.rotation is None else u @ surrogate.space.rotation.T
-    return _distinct(turned, surrogate)
+    return _distinct(surrogate.space.from_plain(u), surrogate)
 
 
 def _factors(n: int, widening: float, rng: np.random.Generator) -> Float[ndarray, "n 1"]:

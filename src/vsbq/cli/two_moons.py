@@ -97,4 +97,5 @@ def _cma(cost: Cost, rng: Generator) -> None:
 
 def _nelder_mead(cost: Cost, rng: Generator) -> None:
     options = {"fatol": TOLERANCE, "xatol": 0.1, "maxfev": RUN_BUDGET}
-    minimize(cost, rng.uniform(LOW, HIGH, len(NAMES)), method="Nelder-Mead", options=options)
+    start = rng.uniform(LOW, HIGH, len(NAMES))
+    minimize(cost, start, method="Nelder-Mead", options=options)  # type: ignore[call-overload]

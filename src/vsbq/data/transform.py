@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -34,17 +34,17 @@ GRID = 2.0**-20
 
 @dataclass(frozen=True, eq=False)
 class InferenceSpace:
-    """Probit for two-sided bounds, log for one-sided, identity for none; then (v − centre) / scale; then a rotation.
+    """Plain inference coordinates: probit for two-sided bounds, log for one-sided, identity for none; then
+    u = (v − centre) / scale. Posteriors live here.
 
-    `rotation` is an invertible matrix or None: u = rotation (v − centre) / scale. `near` are the bounds that bend the
-    coordinates, open where a bound is too far from all evaluations to matter; None if all of them do.
+    `near` are the bounds that bend the coordinates, open where a bound is too far from all evaluations to matter; None
+    if all of them do.
     """
 
     bounds: Bounds
     edge: Float[ndarray, " d"]
     centre: Float[ndarray, " d"]
     scale: Float[ndarray, " d"]
-    rotation: Float[ndarray, "d d"] | None = None
     near: Bounds | None = None
 
     @property
@@ -52,35 +52,102 @@ class InferenceSpace:
         """The bounds that bend the coordinates."""
         return self.bounds if self.near is None else self.near
 
+    @property
+    def plain(self) -> InferenceSpace:
+        """This space itself."""
+        return self
+
     def columns(self, chosen: Sequence[int]) -> InferenceSpace:
-        """The space of some of the parameters, without a rotation."""
+        """The space of some of the parameters."""
         rows, near = list(chosen), None if self.near is None else self.near.columns(chosen)
         bounds = self.bounds.columns(chosen)
-        return InferenceSpace(bounds, self.edge[rows], self.centre[rows], self.scale[rows], near=near)
+        return InferenceSpace(bounds, self.edge[rows], self.centre[rows], self.scale[rows], near)
 
     def forward(self, points: Float[ndarray, "n d"]) -> Float[ndarray, "n d"]:
         """Coordinates in inference space."""
-        u = (_unbound(points, self.bending, self.edge) - self.centre) / self.scale
-        return u if self.rotation is None else u @ self.rotation.T
+        return (_unbound(points, self.bending, self.edge) - self.centre) / self.scale
 
     def inverse(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "n d"]:
         """Coordinates in the user's space, never outside the bounds."""
-        x = _rebound(self._unrotate(u) * self.scale + self.centre, self.bending)
-        return np.clip(x, self.bounds.lower, self.bounds.upper)
+        return np.clip(_rebound(u * self.scale + self.centre, self.bending), self.bounds.lower, self.bounds.upper)
 
     def log_jacobian(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """log |dx/du|: added to a log density of the user's space, it gives that of inference space."""
-        slope = _log_slope(self._unrotate(u) * self.scale + self.centre, self.bending).sum(axis=1)
-        turn = 0.0 if self.rotation is None else float(np.linalg.slogdet(self.rotation)[1])
-        return slope + (float(np.log(self.scale).sum()) - turn)
-
-    def _unrotate(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "n d"]:
-        return u if self.rotation is None else np.linalg.solve(self.rotation, u.T).T
+        return _log_slope(u * self.scale + self.centre, self.bending).sum(axis=1) + float(np.log(self.scale).sum())
 
     def at_edge(self, points: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
         """Which points `forward` moves off a bound."""
         low, high = points - self.bending.lower, self.bending.upper - points
         return (np.minimum(low, high) < self.edge).any(axis=1)
+
+    def to_plain(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "n d"]:
+        """Points of this space in plain coordinates: the same."""
+        return u
+
+    def from_plain(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "n d"]:
+        """Points of plain coordinates in this space: the same."""
+        return u
+
+    def mixture_to_plain(self, mixture: Mixture) -> Mixture:
+        """A mixture of this space in plain coordinates: the same."""
+        return mixture
+
+
+@dataclass(frozen=True, eq=False)
+class WhitenedSpace:
+    """Plain coordinates times an invertible matrix: those in which a surrogate may work. Nothing else lives here.
+
+    It is a type of its own, so that nothing can take its points for plain ones: they come from the user's space by
+    `forward`, or from plain coordinates by `from_plain`, and leave it the same way.
+    """
+
+    plain: InferenceSpace
+    rotation: Float[ndarray, "d d"]
+
+    @property
+    def bounds(self) -> Bounds:
+        """Hard bounds of the parameters."""
+        return self.plain.bounds
+
+    @property
+    def log_determinant(self) -> float:
+        """log |det| of the rotation."""
+        return float(np.linalg.slogdet(self.rotation)[1])
+
+    def forward(self, points: Float[ndarray, "n d"]) -> Float[ndarray, "n d"]:
+        """Coordinates of points of the user's space."""
+        return self.from_plain(self.plain.forward(points))
+
+    def inverse(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "n d"]:
+        """Coordinates in the user's space, never outside the bounds."""
+        return self.plain.inverse(self.to_plain(u))
+
+    def log_jacobian(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+        """log |dx/du|, of the user's coordinates by these."""
+        return self.plain.log_jacobian(self.to_plain(u)) - self.log_determinant
+
+    def at_edge(self, points: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
+        """Which points `forward` moves off a bound."""
+        return self.plain.at_edge(points)
+
+    def to_plain(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "n d"]:
+        """Points of this space in plain coordinates."""
+        return np.linalg.solve(self.rotation, u.T).T
+
+    def from_plain(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "n d"]:
+        """Points of plain coordinates in this space."""
+        return u @ self.rotation.T
+
+    def mixture_to_plain(self, mixture: Mixture) -> Mixture:
+        """A mixture of this space in plain coordinates: the same density."""
+        back = np.linalg.inv(self.rotation)
+        half = back @ mixture.trils
+        trils = np.linalg.cholesky(half @ np.swapaxes(half, 1, 2))
+        return Mixture(mixture.log_weights, mixture.means @ back.T, trils)
+
+
+#: The coordinates of a surrogate.
+ModelSpace = InferenceSpace | WhitenedSpace
 
 
 def infer_space(evaluations: Evaluations) -> InferenceSpace:
@@ -93,7 +160,7 @@ def infer_space(evaluations: Evaluations) -> InferenceSpace:
     else:
         low, high = _high_density_box(evaluations, bounds, edge)
     near = None if bounds == evaluations.bounds else bounds
-    return InferenceSpace(evaluations.bounds, edge, (low + high) / 2, (high - low) / 2, near=near)
+    return InferenceSpace(evaluations.bounds, edge, (low + high) / 2, (high - low) / 2, near)
 
 
 def near_bounds(evaluations: Evaluations) -> Bounds:
@@ -103,21 +170,6 @@ def near_bounds(evaluations: Evaluations) -> Bounds:
         reach = FAR * (high - low)
         far_below, far_above = low - given.lower > reach, given.upper - high > reach
     return Bounds(np.where(far_below, -np.inf, given.lower), np.where(far_above, np.inf, given.upper))
-
-
-def rotated(space: InferenceSpace, rotation: Float[ndarray, "d d"]) -> InferenceSpace:
-    """The same space in rotated coordinates."""
-    return replace(space, rotation=rotation)
-
-
-def unrotated(space: InferenceSpace, mixture: Mixture) -> tuple[InferenceSpace, Mixture]:
-    """A mixture of rotated coordinates in those before the rotation, and their space: the same density."""
-    if space.rotation is None:
-        return space, mixture
-    back = np.linalg.inv(space.rotation)
-    half = back @ mixture.trils
-    trils = np.linalg.cholesky(half @ np.swapaxes(half, 1, 2))
-    return replace(space, rotation=None), Mixture(mixture.log_weights, mixture.means @ back.T, trils)
 
 
 def _edges(points: Float[ndarray, "n d"], bounds: Bounds) -> Float[ndarray, " d"]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from vsbq._typing import ArrayLike, Float, Int, ndarray
-from vsbq.data.transform import InferenceSpace
+from vsbq.data.transform import ModelSpace
 from vsbq.numerics.mixture import Mixture, MixtureGradient
 
 __all__ = ["LocatedPoints", "LogDensityModel", "Prediction", "predict"]
@@ -43,7 +43,7 @@ class LogDensityModel(Protocol):
     """A normal belief about the log density, relative to `offset`, in the coordinates of `space`."""
 
     @property
-    def space(self) -> InferenceSpace:
+    def space(self) -> ModelSpace:
         """The coordinates, and how they relate to the user's."""
 
     @property

@@ -7,7 +7,7 @@ evaluations keep the little mass that the mixture gives them and nothing can lea
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logsumexp
@@ -54,7 +54,7 @@ class Refinement:
 
 @dataclass(frozen=True, eq=False)
 class Refined:
-    """Weighted draws of the refined density, in the coordinates of the mixture.
+    """Weighted draws of the refined density, in plain inference coordinates.
 
     `weights` and `mixture_weights` sum to one: the same draws represent the refined density with the first, the mixture
     with the second. What is known of the mixture exactly then needs only their difference.
@@ -70,10 +70,6 @@ class Refined:
     def both_weights(self) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
         """Weights towards the refined density and towards the mixture."""
         return self.weights, self.mixture_weights
-
-    def unrotated(self, rotation: Float[ndarray, "d d"] | None) -> Refined:
-        """The same draws in the coordinates before a rotation."""
-        return self if rotation is None else replace(self, points=np.linalg.solve(rotation, self.points.T).T)
 
     def shift(self, values: Float[ndarray, "n f"]) -> Float[ndarray, " f"]:
         """Expectations of functions of the draws, minus those under the mixture."""
@@ -133,7 +129,7 @@ def refine(
         beyond=_mass_beyond(mixture, region, rng.spawn(1)[0]),
         zeros=_mass_at_zeros(region, u, weights),
     )
-    return Refined(u, weights, to_mixture, evidence, region), fit
+    return Refined(region.surrogate.space.to_plain(u), weights, to_mixture, evidence, region), fit
 
 
 def _widened(mixture: Mixture, settings: Refinement) -> Mixture:

@@ -10,7 +10,7 @@ from scipy.spatial import cKDTree
 
 from vsbq._typing import Bool, Float, Int, ndarray
 from vsbq.data.evaluations import Evaluations
-from vsbq.data.transform import GRID, InferenceSpace, infer_space, rotated
+from vsbq.data.transform import GRID, ModelSpace, WhitenedSpace, infer_space
 from vsbq.errors import Argument, FitError
 from vsbq.history import Trimmed
 from vsbq.numerics.contours import HOPELESS, POSTERIOR, SURROUNDINGS, contour_depth, near_top
@@ -36,7 +36,7 @@ class TrainingSet:
     is not fitted to them, but must not contradict them.
     """
 
-    space: InferenceSpace
+    space: ModelSpace
     points: Float[ndarray, "n d"]
     values: Float[ndarray, " n"]
     noise_sd: Float[ndarray, " n"]
@@ -57,17 +57,19 @@ class TrainingSet:
         """Number of parameters."""
         return int(self.points.shape[1])
 
-    def rotate(self, rotation: Float[ndarray, "d d"]) -> TrainingSet:
-        """The same evaluations in rotated coordinates."""
-        turn = float(np.linalg.slogdet(rotation)[1])
+    def whitened(self, rotation: Float[ndarray, "d d"]) -> TrainingSet:
+        """The same evaluations, so far in plain coordinates, in whitened ones."""
+        if isinstance(self.space, WhitenedSpace):
+            raise TypeError("These evaluations are in whitened coordinates already.")
+        space = WhitenedSpace(self.space, rotation)
         return replace(
             self,
-            space=rotated(self.space, rotation),
-            points=self.points @ rotation.T,
-            guards=None if self.guards is None else self.guards @ rotation.T,
-            zeros=None if self.zeros is None else self.zeros @ rotation.T,
-            values=self.values - turn,
-            level=self.level - turn,
+            space=space,
+            points=space.from_plain(self.points),
+            guards=None if self.guards is None else space.from_plain(self.guards),
+            zeros=None if self.zeros is None else space.from_plain(self.zeros),
+            values=self.values - space.log_determinant,
+            level=self.level - space.log_determinant,
         )
 
     def smoothed(self, mean: Float[ndarray, " n"], variance: Float[ndarray, " n"]) -> TrainingSet:

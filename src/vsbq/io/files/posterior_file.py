@@ -52,7 +52,6 @@ A later version may add a field to the header's tuples (history, elbo) only with
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -63,7 +62,7 @@ from vsbq.data import validation as door
 from vsbq.data.bounds import Bounds
 from vsbq.data.evaluations import Evaluations
 from vsbq.data.tags import read_tag
-from vsbq.data.transform import InferenceSpace
+from vsbq.data.transform import InferenceSpace, ModelSpace, WhitenedSpace
 from vsbq.errors import VsbqError
 from vsbq.io.files.container import Arrays, Broken, read, write
 from vsbq.io.files.posterior_header import EvaluationsHeader, Header, RefinedHeader, SurrogateHeader, shapes_of
@@ -176,7 +175,6 @@ def _take_apart(posterior: Posterior, compact: bool) -> tuple[Header, Arrays]:
 
 def _plain_arrays(space: InferenceSpace, mixture: Mixture) -> Arrays:
     """What every file holds, a compact one too."""
-    _require(space.rotation is None, "its mixture lives in rotated coordinates")
     arrays = {
         "space_lower": space.bounds.lower,
         "space_upper": space.bounds.upper,
@@ -224,7 +222,7 @@ def _take_apart_surrogate(surrogate: LogDensityModel, posterior: Posterior) -> t
             f"The surrogate of this posterior is of type {type(surrogate).__name__}, which the format "
             "does not know. Save its mixture with compact=True."
         )
-    space = surrogate.space
+    space = surrogate.space.plain
     same = space.bounds == posterior.bounds and space.near == posterior.space.near
     same = same and all(
         np.array_equal(getattr(space, name), getattr(posterior.space, name)) for name in ("edge", "centre", "scale")
@@ -232,11 +230,11 @@ def _take_apart_surrogate(surrogate: LogDensityModel, posterior: Posterior) -> t
     _require(same, "its surrogate lives in another space than its mixture")
     parts, scalars = surrogate.packed()
     parts |= {name: _pack_lower(parts[name]) for name in TRIANGLES}
-    if space.rotation is not None:
-        parts["rotation"] = space.rotation
+    if isinstance(surrogate.space, WhitenedSpace):
+        parts["rotation"] = surrogate.space.rotation
     header = SurrogateHeader(
         inducing=len(parts["inducing"]),
-        rotated=space.rotation is not None,
+        rotated=isinstance(surrogate.space, WhitenedSpace),
         blocks=len(parts["without"]) if "without" in parts else None,
         **scalars,
     )
@@ -247,15 +245,16 @@ def _put_together_surrogate(header: Header, arrays: Arrays, space: InferenceSpac
     if header.surrogate is None:
         return None
     parts = {name.removeprefix(PREFIX): array for name, array in arrays.items() if name.startswith(PREFIX)}
+    coordinates: ModelSpace = space
     if header.surrogate.rotated:
-        space = replace(space, rotation=parts["rotation"])
+        coordinates = WhitenedSpace(space, parts["rotation"])
         _require(np.linalg.matrix_rank(parts["rotation"]) == len(header.names), "a rotation is singular")
     parts |= {name: _unpack_lower(parts[name], header.surrogate.inducing) for name in TRIANGLES}
     positive = all((np.diagonal(parts[name]) > 0).all() for name in TRIANGLES)
     _require(positive, "a Cholesky factor of the surrogate has no positive diagonal")
     _require(header.surrogate.overconfidence >= 1, "the overconfidence of the surrogate is below 1")
     scalars = {name: getattr(header.surrogate, name) for name in ("offset", "jitter", "overconfidence", "tested")}
-    return Surrogate.unpacked(space, parts, scalars)
+    return Surrogate.unpacked(coordinates, parts, scalars)
 
 
 def _take_apart_refined(refined: Refined) -> tuple[RefinedHeader, Arrays]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vsbq.data.transform import InferenceSpace
+from vsbq.data.transform import InferenceSpace, ModelSpace
 from vsbq.numerics.contours import CORE, highest, near_top
 from vsbq.numerics.families import log_softmax
 from vsbq.numerics.mixture import Mixture
@@ -25,16 +25,15 @@ def starts(
     return {**first, "high-density region": _spread_start(training, settings, rng)}
 
 
-def moved(mixture: Mixture, here: InferenceSpace, there: InferenceSpace) -> Mixture | None:
+def moved(mixture: Mixture, here: InferenceSpace, there: ModelSpace) -> Mixture | None:
     """The same density in other coordinates of the same parameters, which differ by a linear map if the same bounds
     bend them; None if not."""
-    if here.bending != there.bending:
+    if here.bending != there.plain.bending:
         return None
-    d = len(here.scale)
-    out = np.eye(d) if here.rotation is None else np.linalg.inv(here.rotation)
-    back = np.eye(d) if there.rotation is None else there.rotation
-    linear = (back / there.scale) @ (here.scale[:, None] * out)
-    shift = (here.centre - there.centre) / there.scale @ back.T
+    plain = there.plain
+    back = np.eye(len(plain.scale)) if isinstance(there, InferenceSpace) else there.rotation
+    linear = (back / plain.scale) * here.scale
+    shift = (here.centre - plain.centre) / plain.scale @ back.T
     half = linear @ mixture.trils
     trils = np.linalg.cholesky(half @ np.swapaxes(half, 1, 2))
     return Mixture(mixture.log_weights, mixture.means @ linear.T + shift, trils)

@@ -35,7 +35,7 @@ def first_attempt(training: TrainingSet, settings: SparseGP, rng: np.random.Gene
         return plain
     contest = Contest.on(plain, settings, rng)
     best = contest.enter(plain, progress)
-    turned = best.training.rotate(whitening(best.training, rng))
+    turned = best.training.whitened(whitening(best.training, rng))
     other = contest.enter(prepared(turned, rows, settings, rng), progress)
     return other if other.score > best.score + COORDINATE_GAIN else best
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vsbq._typing import Float, ndarray
+from vsbq.data.transform import WhitenedSpace
 from vsbq.errors import FitError
 from vsbq.history import SurrogateFit
 from vsbq.numerics import sgpr
@@ -117,7 +118,7 @@ def told(surrogate: Surrogate, fitted: FittedGP, bounds: tuple[float, ...], miss
         miss=miss,
         shaping_strength=fitted.learnt.strength,
         failures=failures,
-        rotated=surrogate.space.rotation is not None,
+        rotated=isinstance(surrogate.space, WhitenedSpace),
     )
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vsbq._typing import ArrayLike, Float, Int, ndarray
-from vsbq.data.transform import InferenceSpace
+from vsbq.data.transform import ModelSpace
 from vsbq.numerics import linalg, quadrature, sgpr
 from vsbq.numerics.kernel import Hyperparameters, kernel
 from vsbq.numerics.mixture import Mixture, MixtureGradient
@@ -21,7 +21,7 @@ __all__ = ["Surrogate"]
 class Surrogate:
     """The sparse GP posterior of the log density; `predict` speaks the user's space, the rest inference space."""
 
-    space: InferenceSpace
+    space: ModelSpace
     hyp: Hyperparameters
     factors: sgpr.Factors
     offset: float
@@ -85,7 +85,7 @@ class Surrogate:
         return arrays, scalars | {"overconfidence": self.overconfidence, "tested": self.tested}
 
     @classmethod
-    def unpacked(cls, space: InferenceSpace, arrays: dict[str, ndarray], scalars: dict[str, float]) -> Surrogate:
+    def unpacked(cls, space: ModelSpace, arrays: dict[str, ndarray], scalars: dict[str, float]) -> Surrogate:
         """The surrogate that `packed` took apart."""
         factors = sgpr.Factors(
             inducing=arrays["inducing"],
