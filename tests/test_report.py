@@ -307,7 +307,7 @@ def test_settings_that_differ_come_first(tmp_path):
     assert "random numbers (rng)42" in page.words
     assert len(page.all("details")) == 1
     printed = page_of(by_hand(2), tmp_path, settings=vsbq.Settings.paper())
-    assert "mixture.family = SharedDiagonal (default FullCovariance)" in printed.words
+    assert "as_published = True (default False)" in printed.words
 
 
 @pytest.mark.usefixtures("no_corner")
