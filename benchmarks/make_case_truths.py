@@ -44,9 +44,10 @@ SAME_AS = {"centred_schools": "eight_schools"}  # another view of the same poste
 PRIOR_SHARE = 0.02  # of proposals, from the prior itself: no weight exceeds 50 likelihoods over the evidence
 BROAD_SHARE = 0.2  # of proposals, from a mixture fitted to a flatter posterior, which knows where the tails lead
 BROAD_POWER = 0.5  # of the likelihood in that one
-MORE = {  # many modes; a tail where the spread is large and the scaled effects are confined
+MORE = {  # many modes; tails where a spread is large and the scaled effects are confined
     "damped_oscillator": {"components": 90},
     "eight_schools": {"components": 80, "pilot": 100_000},
+    "volatility": {"pilot": 100_000},
 }
 CELLS = {1: 200_000, 2: 2000, 3: 150}  # of a grid, by side
 WIDER = 1.6  # a grid's side relative to the range of the draws
