@@ -44,8 +44,9 @@ SAME_AS = {"centred_schools": "eight_schools"}  # another view of the same poste
 PRIOR_SHARE = 0.02  # of proposals, from the prior itself: no weight exceeds 50 likelihoods over the evidence
 BROAD_SHARE = 0.2  # of proposals, from a mixture fitted to a flatter posterior, which knows where the tails lead
 BROAD_POWER = 0.5  # of the likelihood in that one
-MORE = {  # many modes; tails where a spread is large and the scaled effects are confined
+MORE = {  # many modes; tails that are confined in other directions than the bulk is
     "damped_oscillator": {"components": 90},
+    "dead_time": {"components": 80, "pilot": 100_000},
     "eight_schools": {"components": 80, "pilot": 100_000},
     "volatility": {"pilot": 100_000},
 }

@@ -39,7 +39,7 @@ _ENTRIES = {
     "supernovae": _Entry(physics.supernovae, "ridge"),
     "on_off": _Entry(physics.on_off, "bounded"),
     "radiocarbon": _Entry(physics.radiocarbon, "modes", hard=True),
-    "logistic_cauchy": _Entry(regressions.logistic_cauchy, "heavy_tails", hard=True),
+    "logistic_cauchy": _Entry(regressions.logistic_cauchy, "skewed"),
     "robust_regression": _Entry(regressions.robust_regression, "skewed"),
     "zero_inflated": _Entry(regressions.zero_inflated, "gaussian"),
     "ordinal_probit": _Entry(regressions.ordinal_probit, "cliff", hard=True),

@@ -37,7 +37,7 @@ SCHOOL_BOX = np.array([[-10.0, 20.0], [0.5, 20.0]])
 def _effects() -> Float[ndarray, " s"]:
     """Simulate the estimates of eight trials of a coaching programme."""
     rng = np.random.default_rng([45, 1])
-    return 6.0 + 7.0 * rng.standard_normal(SCHOOLS) + STANDARD_ERRORS * rng.standard_normal(SCHOOLS)
+    return 6.0 + 3.0 * rng.standard_normal(SCHOOLS) + STANDARD_ERRORS * rng.standard_normal(SCHOOLS)
 
 
 def eight_schools() -> Model:
