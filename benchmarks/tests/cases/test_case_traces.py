@@ -10,7 +10,7 @@ from vsbq_bench.cases.cases import Case
 from vsbq_bench.cases.optimisers import OPTIMISERS
 from vsbq_bench.cases.subjects import SHAPES
 from vsbq_bench.cases.trace_store import stored_trace
-from vsbq_bench.cases.traces import BY_POINT, MOST_EVALUATIONS, budget, case_trace, start_box
+from vsbq_bench.cases.traces import BY_POINT, MOST_EVALUATIONS, _CaseRecorder, budget, case_trace, start_box
 from vsbq_bench.problems import Problem
 
 BUDGETS = {"bads": 45, "tpe": 60}
@@ -97,6 +97,16 @@ def test_noise_is_what_is_reported(optimiser, noise):
         assert len(np.unique(logs)) == len(logs)
     else:
         assert_array_equal(trace.log_density_sd, np.full(len(z), 3.0))
+
+
+def test_an_optimiser_is_told_the_noise_of_its_last_evaluation():
+    record = _CaseRecorder(in_a_corner(), BY_POINT, 100, np.random.default_rng(0))
+    record.begin_run()
+    told = []
+    for x in np.linspace(1.1, 1.9, 9):
+        record(np.array([[x, 0.0]]))
+        told.append(record.noise_sd)
+    assert_array_equal(record.trace().log_density_sd, told)
 
 
 @pytest.mark.parametrize("optimiser", ["cma", "nelder_mead", "l_bfgs_b", "powell", "differential_evolution"])

@@ -52,6 +52,7 @@ def test_bounds_are_where_the_density_ends(name, problems):
                 at, outside = middle.copy(), middle.copy()
                 at[i], outside[i] = side, side + beyond * max(1.0, abs(side))
                 values = problem.log_density(np.array([at, outside]))
+                assert np.isfinite(values[0]) or name in ("beta_4", "log_normal_3")  # theirs may fall to zero there
                 assert values[0] < np.inf
                 assert np.isneginf(values[1])
                 finite += 1

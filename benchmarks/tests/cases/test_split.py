@@ -15,7 +15,7 @@ from vsbq_bench.cases.traces import BOXES, BY_POINT
 from vsbq_bench.job import run_job
 from vsbq_bench.lines import append_line
 from vsbq_bench.metrics import Scores
-from vsbq_bench.run import missing_jobs
+from vsbq_bench.run import Runner, missing_jobs
 from vsbq_bench.suites import CASE_SUITES, jobs_of
 from vsbq_bench.task import Answer
 
@@ -193,6 +193,14 @@ def test_cases_with_a_line_are_not_run_again(known, tmp_path):
     append_line(path, run_job(job, tmp_path))
     other = job._replace(seed=1)
     assert missing_jobs([job, other], path) == [other]
+
+
+def test_a_case_whose_process_dies_leaves_a_line_with_its_attributes(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    (line,) = Runner(lines=tmp_path / "zoo.jsonl", cache=tmp_path, progress=False).run([shape_job()])
+    assert line.error is not None
+    assert line.case["kind"] == case_named(shape_job().problem).kind
+    assert missing_jobs([shape_job()], tmp_path / "zoo.jsonl") == []
 
 
 def test_all_seeds_of_a_case_share_a_trace(known, tmp_path):
