@@ -18,8 +18,8 @@ __all__ = ["InferenceTarget", "space_of"]
 def space_of(problem: Problem) -> InferenceSpace:
     """Return the inference space of a problem: its plausible box becomes [-1, 1] in every coordinate.
 
-    It needs no evaluations, unlike `vsbq.data.transform.infer_space`, with which it agrees where all bounds are two-sided
-    or open: the margin at a one-sided bound comes from the plausible box.
+    It needs no evaluations, unlike `vsbq.data.transform.infer_space`, with which it agrees where all bounds are
+    two-sided or open: the margin at a one-sided bound comes from the plausible box.
     """
     dimension = problem.dimension
     bounds = Bounds.parse(problem.bounds, dimension)
