@@ -14,7 +14,7 @@ from vsbq.steps.published import PublishedGP, PublishedMixture
 from vsbq.steps.region import TrustedRegion
 
 GP = PublishedGP(inducing_per_dimension=20, rounds=2)
-MIXTURE = PublishedMixture(components=4, steps=300, elbo_draws=20_000)
+MIXTURE = PublishedMixture(components=4, steps=150, elbo_draws=20_000)
 
 
 def test_they_are_steps():

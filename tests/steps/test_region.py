@@ -103,6 +103,8 @@ def test_a_mixture_that_leaves_is_noticed_and_one_that_comes_back_is_not(rng):
     assert region().grows_outside(within, out, rng)
     assert not region().grows_outside(out, within, rng)
     assert not region().grows_outside(within, within, rng)
+    gone = one_normal([9.0, 0], [0.5, 0.5])
+    assert not region().grows_outside(gone, gone, rng)  # it was there before
 
 
 @pytest.mark.parametrize("where", ["too uncertain", "too high"])

@@ -89,6 +89,18 @@ def test_levels_lose_their_noise(rng):
     assert_array_equal(exact.level, exact.values)
 
 
+def test_the_final_surrogate_takes_the_noise_off_the_levels(rng):
+    """Whatever the levels were before."""
+    points = cloud(rng, 200)
+    training = training_set(points, wavy(points) + rng.standard_normal(200), 1.0)
+    data = ShapedData.shaped(training, SMALL)
+    learnt = weak_prior(data, training.level, SMALL, rng).start
+    surrogate, after = checked(fit_all(learnt, points[:40], data.regression(0.0), 0), training, rng)
+    high = wavy(points) > -5
+    assert np.std((after.level - wavy(points))[high]) < 0.6 * np.std((training.level - wavy(points))[high])
+    assert surrogate.overconfidence >= 1
+
+
 # How many inducing points
 
 
@@ -144,7 +156,7 @@ def cliff(x):
 @pytest.mark.parametrize("fall", ["low", "hopeless"])
 def test_evaluations_behind_a_cliff_are_not_contradicted(fall, rng):
     """They are in the training set, or were dropped as hopeless and stand guard."""
-    points = rng.uniform(-3, 3, (400, 2))
+    points = rng.uniform(-3, 3, (300, 2))
     values = cliff(points) - (1e6 if fall == "hopeless" else 0.0) * (points[:, 0] > 0.7)
     training, _ = trim_evaluations(Evaluations(points, values, check_sign=False), Trim())
     assert (len(training.guards) > 0) == (fall == "hopeless")
@@ -164,7 +176,7 @@ def test_evaluations_behind_a_cliff_are_not_contradicted(fall, rng):
 
 
 def test_a_constant_changes_nothing_but_the_offset(rng):
-    points = cloud(rng, 150)
+    points = cloud(rng, 80)
     one, _, told = fitted(points, wavy(points))
     other, _, same = fitted(points, wavy(points), offset=512.0)
     assert told == same
@@ -174,10 +186,10 @@ def test_a_constant_changes_nothing_but_the_offset(rng):
 
 
 def test_the_order_of_rows_does_not_matter(rng):
-    points = cloud(rng, 150)
+    points = cloud(rng, 80)
     values = np.round(wavy(points), 3)
     found = []
-    for rows in (np.arange(150), rng.permutation(150)):
+    for rows in (np.arange(80), rng.permutation(80)):
         training, _ = trim_evaluations(Evaluations(points[rows], values[rows] + 8.0 * (rows[0] > 0)), Trim())
         found.append(fit_sparse_gp(training, SMALL, np.random.default_rng(1), QUIET)[0])
     assert_array_equal(found[0].hyp.pack(), found[1].hyp.pack())
@@ -185,10 +197,10 @@ def test_the_order_of_rows_does_not_matter(rng):
 
 
 def test_the_same_seed_gives_the_same_surrogate(rng):
-    points = cloud(rng, 150)
-    one, other, another = (fitted(points, wavy(points), SMALL, seed)[0].factors.weights for seed in (3, 3, 4))
+    points, some = cloud(rng, 80), replace(SMALL, learning_points_per_dimension=20)
+    one, other, another = (fitted(points, wavy(points), some, seed)[0].hyp.pack() for seed in (3, 3, 4))
     assert_array_equal(one, other)
-    assert one.shape != another.shape or (one != another).any()
+    assert (one != another).any()  # another subset is learnt from
 
 
 # Trouble, in words
@@ -200,7 +212,6 @@ def test_a_kernel_matrix_without_factors_is_said_in_words(rng):
     data = ShapedData.shaped(training, SMALL)
     learnt = weak_prior(data, training.level, SMALL, rng).start
     regression = data.regression(learnt.log_strength)
-    fit = fit_all(learnt, points[:20], regression, 0)
-    assert checked(fit, training, rng)[0].overconfidence >= 1
+    assert np.isfinite(fit_all(learnt, points[:20], regression, 0).bound)
     with pytest.raises(FitError, match="cannot be factorised"):
         fit_all(learnt._replace(hyp=learnt.hyp._replace(log_output=np.nan)), points[:20], regression, 0)
