@@ -57,13 +57,16 @@ def test_noise_is_estimated_from_the_seeds(rng):
 
 
 def test_a_worse_kind_is_found_and_the_others_are_left_alone(rng):
-    comparison = compare(results(rng), results(rng, shift={"funnel": 0.6}))
-    verdicts = {(change.of, change.measure): change.verdict for change in comparison.by_kind}
-    for measure in ("log MMTV/floor", "log GsKL", "|z|"):
-        assert verdicts["funnel", measure] == "worse"
-        assert verdicts[ALL, measure] == "worse"
-    assert sum(verdicts[kind, "log GsKL"] != "" for kind in KINDS) == 1
-    assert comparison.by_case == () or {change.verdict for change in comparison.by_case} == {"worse"}
+    others = 0
+    for _ in range(8):
+        comparison = compare(results(rng), results(rng, shift={"funnel": 1.0}))
+        verdicts = {(change.of, change.measure): change.verdict for change in comparison.by_kind}
+        for measure in ("log MMTV/floor", "log GsKL", "|z|"):
+            assert verdicts["funnel", measure] == "worse"
+            assert verdicts[ALL, measure] == "worse"
+        others += sum(verdicts[kind, "log GsKL"] != "" for kind in KINDS if kind != "funnel")
+        others += sum(change.verdict == "better" for change in comparison.by_case)
+    assert others <= 3  # each of 16 families of comparisons is wrong in one of a hundred
 
 
 def test_what_is_worse_one_way_is_better_the_other(rng):
