@@ -186,11 +186,15 @@ def bound_and_gradient(
         moments += linalg.product(w, features[rows])
         moments += lifted_beta[:, None] * linalg.product(ks[:, rows], residual[rows, None] * features[rows])
         column[rows] = w.sum(axis=0) + residual[rows] * linalg.product_vector(ks[:, rows].T, lifted_beta)
-    t = v - 2 * np.eye(m) + v_inverse + np.outer(beta, beta)
-    half = linalg.solve_lower(chol, np.asfortranarray(t), transpose=True)
-    grad_zz = -0.5 * linalg.solve_lower(chol, np.asfortranarray(half.T), transpose=True)
+    grad_zz = _by_inducing_kernel(chol, v - 2 * np.eye(m) + v_inverse + np.outer(beta, beta))
     by_theta = _gradient(hyp, inducing, points, moments, (grad_zz, kernel_zz, jitter), trace, residual / noise_sd)
     return Gradient(value, by_theta, residual * scaled - column - 1.0 + hyp.output_variance / noise_variance)
+
+
+def _by_inducing_kernel(chol: Float[ndarray, "m m"], t: Float[ndarray, "m m"]) -> Float[ndarray, "m m"]:
+    """∂/∂K_ZZ = −½ L⁻ᵀ T L⁻¹ with T = (∂/∂U) Uᵀ."""
+    half = linalg.solve_lower(chol, np.asfortranarray(t), transpose=True)
+    return -0.5 * linalg.solve_lower(chol, np.asfortranarray(half.T), transpose=True)
 
 
 def _gradient(

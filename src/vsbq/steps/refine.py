@@ -95,8 +95,7 @@ def refine(
     to_mixture /= to_mixture.sum()
     outside = float(to_mixture[~inside].sum())
     weights = np.where(inside, 0.0, to_mixture)
-    if inside.sum() < 2:
-        logger.info("refinement: no draw of the mixture is where the surrogate can be trusted")
+    if inside.sum() < 2:  # no draw of the mixture is where the surrogate can be trusted
         return None, RefinedFit("none", HOPELESS, 0.0, outside, 0)
     found = weigh(log_target[inside] - log_proposal[inside])
     share = found.effective / len(found.weights)
@@ -108,28 +107,41 @@ def refine(
         progress.say("refinement: sequential Monte Carlo")
         start = Particles(u[inside], log_proposal[inside], log_target[inside])
         start = start.take(rng.permutation(len(start.points))[: settings.particles])
-        end = sequential(start, proposal, _target(region), settings.moves, rng)
-        value, error = end.log_ratio, end.error
-        u = np.concatenate([u, end.particles.points])
-        weights = np.append(weights, np.full(len(end.particles.points), (1 - outside) / len(end.particles.points)))
-        to_mixture = np.append(to_mixture, np.zeros(len(end.particles.points)))
-        fit = RefinedFit("sequential", found.shape, share, outside, end.steps)
+        particles, value, error, steps = sequential(start, proposal, _target(region), settings.moves, rng)
+        new = len(particles.points)
+        u, to_mixture = np.concatenate([u, particles.points]), np.append(to_mixture, np.zeros(new))
+        weights = np.append(weights, np.full(new, (1 - outside) / new))
+        fit = RefinedFit("sequential", found.shape, share, outside, steps)
     value += float(np.log(np.mean(inside)))
     logger.info("refined by %s: shape %.2f, effective share %.3f, outside %.4f", *fit[:4])
-    # The surrogate's evidence inside, divided by the mixture's share there, is that of the whole.
-    beyond = -float(np.log1p(-outside))
-    sd = surrogate_sd(region.surrogate, u, weights, settings, rng)
-    evidence = Evidence(
-        value + beyond,
+    evidence = _evidence(value, error, outside, (mixture, region), (u, weights), settings, rng)
+    return Refined(region.surrogate.space.to_plain(u), weights, to_mixture, evidence, region), fit
+
+
+def _evidence(
+    inside: float,
+    error: float,
+    share_outside: float,
+    fitted: tuple[Mixture, TrustedRegion],
+    draws: tuple[Float[ndarray, "n d"], Float[ndarray, " n"]],
+    settings: Refinement,
+    rng: np.random.Generator,
+) -> Evidence:
+    """The evidence and all that it may be off by; the surrogate's inside, divided by the mixture's share there, is that
+    of the whole."""
+    mixture, region = fitted
+    completed = -float(np.log1p(-share_outside))
+    sd = surrogate_sd(region.surrogate, *draws, settings, rng)
+    return Evidence(
+        inside + completed,
         surrogate_sd=sd,
-        outside=beyond,
+        outside=completed,
         monte_carlo_error=error,
-        held_out_sd=_held_out_sd(region, u, weights, settings, rng),
+        held_out_sd=_held_out_sd(region, *draws, settings, rng),
         untested=UNTESTED * sd * float(np.sqrt(1.0 - region.surrogate.tested)),
         beyond=_mass_beyond(mixture, region, rng.spawn(1)[0]),
-        zeros=_mass_at_zeros(region, u, weights),
+        zeros=_mass_at_zeros(region, *draws),
     )
-    return Refined(region.surrogate.space.to_plain(u), weights, to_mixture, evidence, region), fit
 
 
 def _widened(mixture: Mixture, settings: Refinement) -> Mixture:
