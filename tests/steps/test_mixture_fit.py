@@ -96,7 +96,8 @@ def test_a_constant_is_told_in_the_starts_and_changes_nothing_else(rng):
         assert after == pytest.approx(before + 512.0)
 
 
-def test_no_mass_leaks_to_where_nothing_was_evaluated(rng):
+@pytest.mark.parametrize("adapt", [POLICY.adapt, ()], ids=["adapted", "climbed only"])
+def test_no_mass_leaks_to_where_nothing_was_evaluated(adapt, rng):
     """Evaluations of half a normal: the surrogate goes on beyond them, the mixture may not follow."""
     points = cloud(rng, 600)
     points = points[points[:, 0] < 0.5]
@@ -104,8 +105,9 @@ def test_no_mass_leaks_to_where_nothing_was_evaluated(rng):
     region = TrustedRegion.around(normal_surrogate(2), training)
     share = region.share_outside(one_normal([0, 0], [1, 1]), rng)
     assert share > 0.25
-    mixture, _, _ = fit_variational(region, training, POLICY, rng, QUIET)
+    mixture, _, _ = fit_variational(region, training, replace(POLICY, adapt=adapt), rng, QUIET)
     assert region.share_outside(mixture, rng) < 0.4 * share
+    assert mixture.weights.sum() == pytest.approx(1.0)
 
 
 def test_it_goes_on_from_an_earlier_mixture(rng):

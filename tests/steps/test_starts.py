@@ -53,14 +53,16 @@ def test_any_evaluations_give_proper_starts(name, rng):
         assert proper(mixture)
 
 
-def test_one_start_is_at_the_best_points_and_one_is_spread(rng):
+@pytest.mark.parametrize(("rise", "least", "most"), [(0.5, 0.3, 0.9), (4.0, 0.9, 1.0)])
+def test_one_start_is_at_the_best_points_and_one_is_spread(rise, least, most, rng):
+    """And where it is spread, what is higher has more of the mass."""
     mode = np.array([2.0, 0.0])
     points = np.concatenate([cloud(rng, 300, spread=0.5) + mode, cloud(rng, 300, spread=0.5) - mode])
-    values = two_modes(points) + 0.5 * (points[:, 0] > 0)
-    narrow, spread = starts(training_set(points, values), POLICY, rng).values()
+    values = two_modes(points) + rise * (points[:, 0] > 0)
+    both = VariationalMixture(base_components=6, components_per_dimension=1, spread_depth=5.0)
+    narrow, spread = starts(training_set(points, values), both, rng).values()
     assert (narrow.means[:, 0] > 0).all()
-    share = spread.weights[spread.means[:, 0] > 0].sum()
-    assert 0.3 < share < 0.9
+    assert least < spread.weights[spread.means[:, 0] > 0].sum() < most
     drawn = sample(spread, 4000, rng)
     assert drawn[drawn[:, 0] > 0].std(axis=0) == pytest.approx([0.5, 0.5], rel=0.5)
 
