@@ -1,8 +1,8 @@
 """Which cases may be looked at while the method is developed, and which only judge it.
 
-The rule knows names and attributes of the cases and no result: within each stratum (science or shape, hard or
-ordinary, noisy or exact) the cases are put in the order of the SHA-256 of their names and dealt out alternately.
-The deal goes on from one stratum to the next, so that odd strata do not favour one half.
+The rule knows names and attributes of the cases and no result: the cases are ordered by kind, within a kind by stratum
+(noisy or exact, hard or ordinary, science or shape), within a stratum by the SHA-256 of their names, and dealt out
+alternately. The deal goes on from one group to the next, so that groups of odd size do not favour one half.
 """
 
 from __future__ import annotations
@@ -52,8 +52,12 @@ class Counts(NamedTuple):
 
 def split(cases: Iterable[Stratified]) -> dict[str, str]:
     """Return the half of each case by its name."""
-    ordered = sorted(cases, key=lambda case: (case.science, case.hard, case.noisy, _digest(case.name)))
+    ordered = sorted(cases, key=_place)
     return {case.name: HALVES[place % 2] for place, case in enumerate(ordered)}
+
+
+def _place(case: Stratified) -> tuple[str, bool, bool, bool, str]:
+    return case.kind, case.noisy, case.hard, case.science, _digest(case.name)
 
 
 def thrice(cases: Sequence[Stratified]) -> frozenset[str]:
