@@ -28,7 +28,7 @@ from vsbq.errors import VsbqWarning
 from vsbq_bench.cases.place import Place, find_place
 from vsbq_bench.catalogue import METHODS
 from vsbq_bench.lines import Line
-from vsbq_bench.metrics import DRAWS, floor, gskl, mmtv
+from vsbq_bench.metrics import CASE_DRAWS, DRAWS, floor, gskl, mmtv
 from vsbq_bench.problems import Problem
 from vsbq_bench.suites import Job
 from vsbq_bench.task import Answer, Target, Task
@@ -51,7 +51,7 @@ def run_job(job: Job, cache: Path) -> Line:
         total = perf_counter() - start
         unit = (unit + unit_seconds()) / 2
         results = {
-            **_scores(place.problem, answer, job.seed),
+            **_scores(place.problem, answer, _draws(place), job.seed),
             "share_outside": _share_outside(answer),
             "target_evaluations": int(answer.details.get("evaluations", task.target.evaluations)),  # type: ignore[call-overload]
             "seconds": {**answer.seconds, "total": total},
@@ -81,7 +81,11 @@ def _task(job: Job, place: Place, cache: Path) -> Task:
     rng = np.random.default_rng([job.seed, 3])
     target = Target(place.problem, job.noise_sd, rng.spawn(1)[0])
     trace = place.trace(job, cache)
-    return Task(problem=place.problem, trace=trace, noise_sd=job.noise_sd, target=target, rng=rng, draws=DRAWS)
+    return Task(problem=place.problem, trace=trace, noise_sd=job.noise_sd, target=target, rng=rng, draws=_draws(place))
+
+
+def _draws(place: Place) -> int:
+    return DRAWS if place.case is None else CASE_DRAWS
 
 
 def _share_outside(answer: Answer) -> float | None:
@@ -89,9 +93,9 @@ def _share_outside(answer: Answer) -> float | None:
     return refinement.get("share_outside") if isinstance(refinement, Mapping) else None
 
 
-def _scores(problem: Problem, answer: Answer, seed: int) -> dict[str, Any]:
+def _scores(problem: Problem, answer: Answer, draws: int, seed: int) -> dict[str, Any]:
     rng = np.random.default_rng([seed, 2])
-    truth, least = problem.draw(DRAWS, rng), floor(problem, DRAWS, rng)
+    truth, least = problem.draw(draws, rng), floor(problem, draws, rng)
     evidence = answer.log_evidence
     return {
         "delta_lml": None if evidence is None else abs(evidence - problem.log_evidence),

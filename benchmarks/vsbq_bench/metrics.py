@@ -14,9 +14,21 @@ from scipy.optimize import brentq
 from vsbq._typing import Float, ndarray
 from vsbq_bench.problems import Problem
 
-__all__ = ["DRAWS", "MedianInterval", "Scores", "delta_lml", "floor", "gskl", "median_interval", "mmtv", "scores"]
+__all__ = [
+    "CASE_DRAWS",
+    "DRAWS",
+    "MedianInterval",
+    "Scores",
+    "delta_lml",
+    "floor",
+    "gskl",
+    "median_interval",
+    "mmtv",
+    "scores",
+]
 
 DRAWS = 20_000
+CASE_DRAWS = 10_000  # of the cases: half of the draws that are stored of their truths, so that a floor has two sets
 CELLS = 2**14
 SINGULAR = 1e-14  # variance ratios beyond this are rounding errors of a zero
 MARGIN = 0.25  # room on either side of the draws, in units of their range

@@ -15,7 +15,7 @@ from vsbq_bench.cases.subjects import SCIENCE, SHAPES
 from vsbq_bench.cases.traces import BOXES, BY_POINT
 from vsbq_bench.job import run_job
 from vsbq_bench.lines import append_line
-from vsbq_bench.metrics import Scores
+from vsbq_bench.metrics import CASE_DRAWS, Scores
 from vsbq_bench.run import Runner, missing_jobs
 from vsbq_bench.suites import CASE_SUITES, jobs_of
 from vsbq_bench.task import Answer
@@ -157,7 +157,7 @@ def known(monkeypatch):
 
     monkeypatch.setattr("vsbq_bench.job.METHODS", {"vsbq": method})
     monkeypatch.setattr("vsbq_bench.job.unit_seconds", lambda: 1.0)
-    monkeypatch.setattr("vsbq_bench.job.DRAWS", 1000)
+    monkeypatch.setattr("vsbq_bench.job.CASE_DRAWS", 1000)
     monkeypatch.setattr("vsbq_bench.job.floor", lambda *_: Scores(0.0, 0.01, 0.001))
 
 
@@ -168,6 +168,11 @@ def shape_job():
         for job in jobs_of(suite)
         if job.problem.split("-")[0] in SHAPES and job.optimiser == "nelder_mead"
     )
+
+
+@pytest.mark.parametrize("name", ["psychometric", "wald"])
+def test_a_stored_truth_has_draws_for_two_sets_of_a_floor(name, rng):
+    assert SCIENCE[name].make().draw(2 * CASE_DRAWS, rng).shape[0] == 2 * CASE_DRAWS
 
 
 def test_a_line_of_a_case_says_what_it_was_and_what_came_out(known, tmp_path):
