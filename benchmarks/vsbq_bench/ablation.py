@@ -20,7 +20,7 @@ __all__ = ["STEPS", "ablation"]
 STEPS: Mapping[str, Steps] = MappingProxyType(
     {
         "ablation_diagonal": Steps(mixture=VariationalMixture(family=SharedDiagonal)),
-        "ablation_unturned": Steps(surrogate=SparseGP(whiten=False)),
+        "ablation_unturned": Steps(surrogate=SparseGP(turn=False)),
         "ablation_unrefined": Steps(refinement=None),
         "ablation_unshaped": Steps(surrogate=SparseGP(shaping=PublishedGP().shaping)),
         "ablation_unpassed": Steps(surrogate=SparseGP(residual_passes=0)),

@@ -25,9 +25,14 @@ from vsbq.steps.model import LogDensityModel
 from vsbq.steps.noise import settle_noise
 from vsbq.steps.refine import refine
 from vsbq.steps.region import TrustedRegion
+from vsbq.steps.support import InSupport, beyond_cliffs, find_support
 from vsbq.steps.surrogate.fit import fit_sparse_gp
 from vsbq.steps.surrogate.shaped_data import SparseGP
 from vsbq.steps.trim import TrainingSet, trim_evaluations
+
+
+#: How often evaluations beyond a cliff are set apart, and the surrogate fitted without them.
+MOST_CLIFFS = 2
 
 
 def fit(
@@ -40,6 +45,7 @@ def fit(
     plausible_bounds: BoundsLike = None,
     names: Sequence[str] | None = None,
     tag: str | None = None,
+    support: InSupport | None = None,
     settings: Settings | Steps | None = None,
     start: Posterior | None = None,
     rng: RandomState = None,
@@ -57,6 +63,8 @@ def fit(
         plausible_bounds: a box that is likely to hold most of the posterior; inferred from the evaluations if None.
         names: of the parameters.
         tag: which model and data these are of, in your words; models of different tags are not compared.
+        support: a function of points (n, D) that returns n booleans, true where the density is not zero, if this is
+            known without a call of the model; otherwise evaluations of -inf tell where the density ends.
         settings: choices of the algorithm; the default is meant for every problem.
         start: a posterior from some of these evaluations, from which the fit goes on; see also `Posterior.update`.
         rng: None, an integer or a NumPy Generator; the same one gives the same posterior on the same machine. With
@@ -77,23 +85,37 @@ def fit(
         _check_start(start, given)
     # Whatever the user has set for floating-point errors: underflow is part of the work here, the rest is not.
     with np.errstate(divide="warn", over="warn", invalid="warn", under="ignore"), _in_words():
-        return _infer(given, _steps(settings), start, np.random.default_rng(rng), Progress(4, progress))
+        return _infer(given, _steps(settings), (start, support), np.random.default_rng(rng), Progress(4, progress))
 
 
 def _infer(
-    given: Evaluations, steps: Steps, start: Posterior | None, rng: np.random.Generator, progress: Progress
+    given: Evaluations,
+    steps: Steps,
+    known: tuple[Posterior | None, InSupport | None],
+    rng: np.random.Generator,
+    progress: Progress,
 ) -> Posterior:
-    """The algorithm: trim, fit the surrogate, fit the mixture, refine."""
+    """The algorithm: trim, fit the surrogate, fit the mixture, refine. Known may be an earlier posterior, and where the
+    density is not zero."""
+    start, in_support = known
     refined, refined_fit, noise, settled = None, None, None, given
     try:
         with progress.stage("trim"):
             if steps.noise is not None:
                 settled, noise = settle_noise(given, steps.noise, steps.trim, rng.spawn(1)[0])
             training, trimmed = trim_evaluations(settled, steps.trim)
+            support = find_support(training, in_support, rng.spawn(1)[0])
         with progress.stage("surrogate"):
-            surrogate, training, surrogate_fit = fit_surrogate(training, steps.surrogate, rng, progress)
+            plain = training  # in the coordinates before the surrogate's
+            surrogate, training, surrogate_fit = fit_surrogate(plain, steps.surrogate, rng, progress)
+            for _ in range(MOST_CLIFFS):
+                cliff = beyond_cliffs(surrogate, plain, support, rng.spawn(1)[0])
+                if cliff is None:
+                    break
+                plain, support = cliff
+                surrogate, training, surrogate_fit = fit_surrogate(plain, steps.surrogate, rng, progress)
         with progress.stage("mixture"):
-            region = TrustedRegion.around(surrogate, training)
+            region = TrustedRegion.around(surrogate, training, support)
             earlier = None if start is None else moved(start.mixture, start.space, training.space)
             mixture, elbo, mixture_fit = fit_mixture(region, training, steps.mixture, rng, progress, earlier)
         if steps.refinement is not None:
@@ -102,8 +124,19 @@ def _infer(
     finally:
         progress.close()
     history = History(trimmed, surrogate_fit, mixture_fit, progress.seconds, __version__, refined_fit, noise)
-    plain, space = training.space.mixture_to_plain(mixture), training.space.plain
-    return Posterior(given.names, space, plain, elbo, training.offset, given, surrogate, history, refined)
+    coordinates = training.space
+    return Posterior(
+        given.names,
+        coordinates.plain,
+        coordinates.mixture_to_plain(mixture),
+        elbo,
+        training.offset,
+        given,
+        surrogate,
+        history,
+        refined,
+        support=support,
+    )
 
 
 def fit_surrogate(

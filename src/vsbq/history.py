@@ -102,8 +102,8 @@ class Elbo(NamedTuple):
 class Evidence(NamedTuple):
     """Log evidence relative to the offset, and what it may be off by: by the surrogate's uncertainty, by mass outside
     the trusted region, by Monte Carlo, by what it owes to single regions of the evaluations, by what could not be
-    tested for want of evaluations, by what the surrogate sees beyond the outermost ones, and by mass where the density
-    may be zero."""
+    tested for want of evaluations, by what the surrogate believes beyond the outermost ones, by mass where it guesses,
+    and by the edge of the support."""
 
     value: float
     surrogate_sd: float
@@ -111,8 +111,10 @@ class Evidence(NamedTuple):
     monte_carlo_error: float
     held_out_sd: float = 0.0  # jackknife over blocks of evaluations
     untested: float = 0.0  # the surrogate's uncertainty again, as far as too few blocks could be held out to test it
-    beyond: float = 0.0  # log of one plus the mass beyond the evaluations, if the surrogate were right there
-    zeros: float = 0.0  # −log of one minus the mass that is nearer to evaluations of zero density than to others
+    sides: float = 0.0  # change of the mass beyond the evaluations if the outermost ones are left out
+    untrusted: float = 0.0  # log of one plus the mass that the surrogate sees where it is not trusted
+    guessed: float = 0.0  # −log of one minus the mass where the surrogate rather guesses than knows
+    support_sd: float = 0.0  # over the edges that agree with the evaluations of zero density
 
     @property
     def sd(self) -> float:

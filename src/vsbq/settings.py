@@ -63,7 +63,6 @@ class Steps:
         """The algorithm as published."""
         return cls(
             noise=None,
-            trim=Trim(guards_per_dimension=0),
             surrogate=PublishedGP(),
             mixture=PublishedMixture(),
             refinement=None,
@@ -117,7 +116,7 @@ class Settings:
                 inducing_per_dimension=self.inducing_per_dimension,
                 max_inducing=self.max_inducing,
                 max_learning_points=self.max_learning_points,
-                whiten=self.whiten,
+                turn=self.whiten,
                 residual_passes=self.residual_passes,
             ),
             mixture=VariationalMixture(max_components=self.max_components),

@@ -8,8 +8,8 @@ import numpy as np
 
 from vsbq._typing import Float, ndarray
 from vsbq.numerics import linalg
-from vsbq.numerics.kernel import Hyperparameters, kernel, mean, mean_gradient
-from vsbq.numerics.sgpr import Gradient, ceiling
+from vsbq.numerics.kernel import Hyperparameters, kernel, mean
+from vsbq.numerics.sgpr import Gradient, ceiling, chain_rule
 
 
 class ExactFactors(NamedTuple):
@@ -56,11 +56,10 @@ def evidence_and_gradient(
     by_kernel = 0.5 * (np.outer(weights, weights) - linalg.inverse_from_cholesky(chol))
     w = by_kernel * k
     row = w.sum(axis=1)
-    spread = 2 * row @ points**2 - 2 * np.einsum("nd,nd->d", points, linalg.product(w, points))
-    to_scales = spread * np.exp(-2 * hyp.log_scales)
-    to_top, to_location, to_widths = mean_gradient(points, hyp, weights)
-    by_theta = np.concatenate([to_scales, [2 * row.sum(), to_top], to_location, to_widths])
-    return Gradient(float(value), by_theta, 2 * noise_variance * np.diagonal(by_kernel))
+    x = points - points.mean(axis=0)
+    spread = 2 * linalg.product((x * row[:, None]).T, x) - 2 * linalg.product(x.T, linalg.product(w, x))
+    by_theta, by_coordinates = chain_rule(hyp, points, spread, float(2 * row.sum()), weights)
+    return Gradient(float(value), by_theta, 2 * noise_variance * np.diagonal(by_kernel), by_coordinates)
 
 
 def predict(

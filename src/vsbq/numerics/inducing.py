@@ -12,6 +12,9 @@ from vsbq.numerics.kernel import Hyperparameters, kernel
 BLOCK = 32
 SHORTLIST = 512
 
+#: Nats that the bound can still gain by more of them, ½ Tr((K − Q) S⁻¹), below which there are enough.
+ENOUGH = 0.1
+
 
 def greedy_inducing(
     hyp: Hyperparameters,
@@ -25,7 +28,7 @@ def greedy_inducing(
     of them is at least as good as every point that is not on the list: the choice is that of the plain greedy rule.
     """
     state = _PivotedCholesky(hyp, points, noise_variance, min(count, len(points)))
-    while len(state.chosen) < state.count and state.variance.max() > state.floor:
+    while len(state.chosen) < state.count and state.variance.max() > state.floor and state.left > ENOUGH:
         picked, factor = state.next_block()
         if not picked:
             break
@@ -44,6 +47,11 @@ class _PivotedCholesky:
         self.variance = np.full(len(points), hyp.output_variance)
         self.floor = 1e-10 * hyp.output_variance
         self.chosen: list[int] = []
+
+    @property
+    def left(self) -> float:
+        """Nats that the bound loses by the trace of what is not explained."""
+        return 0.5 * float((self.variance / self.noise_variance).sum())
 
     def next_block(self) -> tuple[list[int], Float[ndarray, "b b"]]:
         """The next pivots (row numbers) and the Cholesky factor of their conditional covariance."""

@@ -8,7 +8,7 @@ from vsbq._typing import Float, ndarray
 from vsbq.numerics import linalg
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.mixture import Mixture, MixtureGradient, inverse_trils
-from vsbq.numerics.sgpr import Factors
+from vsbq.numerics.sgpr import Factors, Mean
 
 
 def _whitened(
@@ -39,8 +39,15 @@ def mean_integrals(mixture: Mixture, hyp: Hyperparameters) -> Float[ndarray, " k
     return hyp.mean_top - 0.5 * squares @ np.exp(-2 * hyp.mean_log_widths)
 
 
-def expected_and_gradient(mixture: Mixture, hyp: Hyperparameters, factors: Factors) -> tuple[float, MixtureGradient]:
-    """E_f E_q[f] (Eq. 9 by Eq. 22) and its gradient; the weights' gradient is the vector of component integrals."""
+def expected_and_gradient(
+    mixture: Mixture, hyp: Hyperparameters, factors: Factors | Mean, turn: Float[ndarray, "d d"] | None = None
+) -> tuple[float, MixtureGradient]:
+    """E_f E_q[f] (Eq. 9 by Eq. 22) and its gradient; the weights' gradient is the vector of component integrals.
+
+    `turn` maps the coordinates of the mixture to those of the Gaussian process.
+    """
+    if turn is not None:
+        mixture = mixture._replace(means=mixture.means @ turn.T, trils=turn @ mixture.trils)
     root, e, w = _whitened(mixture, factors.inducing, hyp)
     t = w * factors.weights
     kernel_part = t.sum(axis=1)
@@ -54,6 +61,8 @@ def expected_and_gradient(mixture: Mixture, hyp: Hyperparameters, factors: Facto
     to_tril -= mixture.trils * widths[:, None]
     integrals = kernel_part + mean_integrals(mixture, hyp)
     weights = mixture.weights
+    if turn is not None:
+        to_mu, to_tril = to_mu @ turn, turn.T @ to_tril
     gradient = MixtureGradient(integrals, weights[:, None] * to_mu, np.tril(weights[:, None, None] * to_tril))
     return float(weights @ integrals), gradient
 

@@ -30,6 +30,13 @@ class Factors(NamedTuple):
     jitter: float  # relative to σ_f²
 
 
+class Mean(NamedTuple):
+    """What the posterior mean alone needs."""
+
+    inducing: Float[ndarray, "m d"]
+    weights: Float[ndarray, " m"]
+
+
 class Statistics(NamedTuple):
     """Sums over the training points: all that the posterior of the inducing variables needs."""
 
@@ -41,11 +48,13 @@ class Statistics(NamedTuple):
 
 
 class Gradient(NamedTuple):
-    """A bound with its derivatives: by the packed hyperparameters, and by the logarithm of each point's noise sd."""
+    """A bound with its derivatives: by the packed hyperparameters, by the logarithm of each point's noise sd, and by
+    E where all points, inducing points and the location of the mean are multiplied by I + E (at E = 0)."""
 
     value: float
     hyperparameters: Float[ndarray, " p"]
     log_noise_sd: Float[ndarray, " n"]
+    coordinates: Float[ndarray, "d d"] | None = None
 
 
 class Workspace:
@@ -176,8 +185,8 @@ def bound_and_gradient(
     beta = linalg.product_vector(v_inverse, projection)
     lifted = linalg.solve_lower(chol, np.asfortranarray(np.eye(m) - v_inverse), transpose=True)  # L⁻ᵀ P
     lifted_beta = linalg.solve_lower(chol, beta, transpose=True)
-    features = np.column_stack([np.ones(n), points, points * points])
-    moments = np.zeros((m, features.shape[1]))  # Σ_n W_mn (1, x_n, x_n²) with W = (∂/∂K_ZX) ∘ K_ZX
+    features = np.column_stack([np.ones(n), points])
+    moments = np.zeros((m, features.shape[1]))  # Σ_n W_mn (1, x_n) with W = (∂/∂K_ZX) ∘ K_ZX
     residual, column = np.empty(n), np.empty(n)  # r, and Σ_m W_mn
     for rows in _chunks(n):
         residual[rows] = scaled[rows] - linalg.product_vector(u[:, rows].T, beta)
@@ -187,8 +196,12 @@ def bound_and_gradient(
         moments += lifted_beta[:, None] * linalg.product(ks[:, rows], residual[rows, None] * features[rows])
         column[rows] = w.sum(axis=0) + residual[rows] * linalg.product_vector(ks[:, rows].T, lifted_beta)
     grad_zz = _by_inducing_kernel(chol, v - 2 * np.eye(m) + v_inverse + np.outer(beta, beta))
-    by_theta = _gradient(hyp, inducing, points, moments, (grad_zz, kernel_zz, jitter), trace, residual / noise_sd)
-    return Gradient(value, by_theta, residual * scaled - column - 1.0 + hyp.output_variance / noise_variance)
+    spread = _spread(inducing, points, moments, column, grad_zz * kernel_zz)
+    to_output = 2 * (column.sum() + float((grad_zz * kernel_zz).sum()))
+    to_output += 2 * jitter * hyp.output_variance * float(np.trace(grad_zz)) - trace
+    by_theta, by_coordinates = chain_rule(hyp, points, spread, to_output, residual / noise_sd)
+    by_noise = residual * scaled - column - 1.0 + hyp.output_variance / noise_variance
+    return Gradient(value, by_theta, by_noise, by_coordinates)
 
 
 def _by_inducing_kernel(chol: Float[ndarray, "m m"], t: Float[ndarray, "m m"]) -> Float[ndarray, "m m"]:
@@ -197,28 +210,36 @@ def _by_inducing_kernel(chol: Float[ndarray, "m m"], t: Float[ndarray, "m m"]) -
     return -0.5 * linalg.solve_lower(chol, np.asfortranarray(half.T), transpose=True)
 
 
-def _gradient(
-    hyp: Hyperparameters,
+def _spread(
     inducing: Float[ndarray, "m d"],
     points: Float[ndarray, "n d"],
     moments: Float[ndarray, "m f"],
-    zz: tuple[Float[ndarray, "m m"], Float[ndarray, "m m"], float],
-    trace: float,
-    upstream_mean: Float[ndarray, " n"],
-) -> Float[ndarray, " p"]:
-    """Chain rule from the kernel matrices and the mean to the packed hyperparameters."""
-    d = inducing.shape[1]
-    grad_zz, kernel_zz, jitter = zz
-    w = grad_zz * kernel_zz
-    row = w.sum(axis=1)
-    squares = inducing**2
-    count, first, second = moments[:, 0], moments[:, 1 : d + 1], moments[:, d + 1 :]
-    cross = count @ squares - 2 * np.einsum("md,md->d", inducing, first) + second.sum(axis=0)
-    within = 2 * row @ squares - 2 * np.einsum("md,md->d", inducing, linalg.product(w, inducing))
-    to_scales = (cross + within) * np.exp(-2 * hyp.log_scales)
-    to_output = 2 * (count.sum() + row.sum() + jitter * hyp.output_variance * np.trace(grad_zz)) - trace
-    to_top, to_location, to_widths = mean_gradient(points, hyp, upstream_mean)
-    return np.concatenate([to_scales, [to_output, to_top], to_location, to_widths])
+    column: Float[ndarray, " n"],
+    within: Float[ndarray, "m m"],
+) -> Float[ndarray, "d d"]:
+    """Σ W (a − b)(a − b)ᵀ over all pairs of points whose kernel the bound contains, W = (∂/∂K) ∘ K."""
+    origin = inducing.mean(axis=0)  # far from it the sums below would cancel
+    z, x = inducing - origin, points - origin
+    count, first = moments[:, 0], moments[:, 1:] - moments[:, :1] * origin
+    mixed = linalg.product(z.T, first) + linalg.product(z.T, linalg.product(within, z))
+    own = linalg.product((z * (count + 2 * within.sum(axis=1))[:, None]).T, z)
+    return own + linalg.product((x * column[:, None]).T, x) - mixed - mixed.T
+
+
+def chain_rule(
+    hyp: Hyperparameters,
+    points: Float[ndarray, "n d"],
+    spread: Float[ndarray, "d d"],
+    to_output: float,
+    by_mean: Float[ndarray, " n"],
+) -> tuple[Float[ndarray, " p"], Float[ndarray, "d d"]]:
+    """From kernel matrices and mean to the packed hyperparameters, and to a linear map of all coordinates."""
+    to_scales = np.diagonal(spread) * np.exp(-2 * hyp.log_scales)
+    to_top, to_location, to_widths = mean_gradient(points, hyp, by_mean)
+    shift = points - hyp.mean_location
+    second = linalg.product((shift * by_mean[:, None]).T, shift)
+    to_map = -np.exp(-2 * hyp.log_scales)[:, None] * spread - np.exp(-2 * hyp.mean_log_widths)[:, None] * second
+    return np.concatenate([to_scales, [to_output, to_top], to_location, to_widths]), to_map
 
 
 def fit_factors(
@@ -259,7 +280,7 @@ def with_residual_passes(
     return factors
 
 
-def predict_mean(hyp: Hyperparameters, factors: Factors, x: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+def predict_mean(hyp: Hyperparameters, factors: Factors | Mean, x: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
     """Posterior mean, Eq. 18."""
     out = mean(x, hyp)
     for rows in _chunks(len(x)):

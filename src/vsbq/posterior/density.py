@@ -19,14 +19,31 @@ __all__ = ["draw", "log_density", "log_pdf", "mode"]
 MODE_DRAWS = 4000
 CLIMBS = 3
 
+#: How often draws beyond the edge of the support are drawn again.
+MOST_TRIES = 100
+
 
 def draw(post: Posterior, n: int, rng: np.random.Generator) -> Float[ndarray, "n d"]:
     """n draws of equal weight in random order, in the user's space."""
     if n < 0:
         raise ValueError(f"The number of draws is at least 0, not {n}.")
     if post.refined is None:
-        return post.space.inverse(mix.sample(post.mixture, int(n), rng))
+        return post.space.inverse(_of_mixture(post, int(n), rng))
     return post.space.inverse(post.refined.draw(int(n), rng))
+
+
+def _of_mixture(post: Posterior, n: int, rng: np.random.Generator) -> Float[ndarray, "n d"]:
+    """Draws of the mixture, those beyond the edge of the support rejected."""
+    u = mix.sample(post.mixture, n, rng)
+    if post.support is None:
+        return u
+    for _ in range(MOST_TRIES):
+        outside = np.flatnonzero(np.log(rng.uniform(size=n)) > post.support.log_probability(u))
+        if not len(outside):
+            break
+        kept = np.setdiff1d(np.arange(n), outside)
+        u = np.concatenate([u[kept], mix.sample(post.mixture, len(outside), rng)])
+    return u
 
 
 def log_pdf(post: Posterior, x: ArrayLike) -> Any:
@@ -48,6 +65,8 @@ def log_density(post: Posterior, x: Float[ndarray, "n d"]) -> Float[ndarray, " n
         return post.prior_change.log_pdf(x)
     u = post.space.forward(x)
     out = mix.log_pdf(post.mixture, u) - post.space.log_jacobian(u)
+    if post.support is not None:
+        out += post.support.log_probability(u)
     if post.refined is not None:
         space = post.refined.region.surrogate.space
         turned = space.forward(x)

@@ -22,6 +22,7 @@ from vsbq.posterior.summary import Summary
 from vsbq.settings import Settings, Steps
 from vsbq.steps.model import LogDensityModel
 from vsbq.steps.refine import Refined
+from vsbq.steps.support import Support
 
 if TYPE_CHECKING:
     import getdist
@@ -51,6 +52,7 @@ class Posterior:
     refined: Refined | None = None
     evidence_estimate: Evidence | None = None  # of a refinement whose draws are not here, as in a compact file
     prior_change: PriorChange | None = None  # of `with_prior`, where new weights of the draws were enough
+    support: Support | None = None  # where the density is not zero; None if it nowhere is
     tag: str | None = None  # which model and data it is of: that of the evaluations, where they are here
 
     def __post_init__(self) -> None:

@@ -80,6 +80,10 @@ class LogDensityModel(Protocol):
     def changes(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "b n"]:
         """How the mean changes at each point if one block of evaluations, or another, is left out."""
 
+    def changes_beyond(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "s n"]:
+        """How the mean changes beyond the better evaluations on one side, or another, if the outermost ones there are
+        left out; zero at points that are not beyond that side."""
+
     def expectation(self, mixture: Mixture) -> tuple[float, MixtureGradient]:
         """The expected log density under a mixture of Gaussians (Eq. 9), and its gradient."""
 

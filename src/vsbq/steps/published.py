@@ -26,11 +26,11 @@ from vsbq.steps.mixture.soft_box import SoftBox
 from vsbq.steps.mixture.starts import starts
 from vsbq.steps.model import LogDensityModel
 from vsbq.steps.region import TrustedRegion
-from vsbq.steps.surrogate.coordinates import prepared
 from vsbq.steps.surrogate.fit import checked, fit_all, high_density_miss, told
-from vsbq.steps.surrogate.learning import Learning, bound_at, learn_sparse
+from vsbq.steps.surrogate.learning import Learning, bound_at, learn_sparse, weak_prior
 from vsbq.steps.surrogate.model import Surrogate
-from vsbq.steps.surrogate.shaped_data import Learnt, ShapedData, Shaping, SparseGP
+from vsbq.steps.surrogate.shaped_data import ShapedData, Shaping, SparseGP
+from vsbq.steps.surrogate.sisters import with_levels
 from vsbq.steps.trim import TrainingSet
 
 __all__ = ["PublishedGP", "PublishedMixture"]
@@ -66,19 +66,19 @@ class PublishedGP:
             shaping=self.shaping, inducing_per_dimension=self.inducing_per_dimension, rounds=self.rounds
         )
         count = settings.first_inducing(training.dimension)
-        rows = stratified_rows(training.points, training.level, settings.exact_points, rng)
-        training, prior, learnt, _ = prepared(training, rows, settings, rng, learn=True, by_value=True)
+        training, learnt = with_levels(training, settings, rng, by_value=True)
         data = ShapedData.curved(training, training.values, self.shaping)
+        prior = weak_prior(data, training.level, settings, rng)
         pool = np.sort(rng.permutation(len(training))[: settings.max_candidates])
         size = min(FIRST_POINTS_PER_DIMENSION * training.dimension, MAX_FIRST_POINTS)
         some = data.take(stratified_rows(data.points, training.level, size, rng))
         found = learn_sparse(Learning(some, min(count, len(some.points))), prior, learnt, settings, progress)
         noise = data.noise(found.learnt.log_strength)
         rows = pool[greedy_inducing(found.learnt.hyp, data.points[pool], noise[pool], min(count, len(pool)))]
-        bound = bound_at(data.points[rows], sgpr.Workspace(len(rows) * len(data.points)))
+        bound = bound_at(rows, sgpr.Workspace(len(rows) * len(data.points)))
         polished = prior.maximise(bound, data, found.learnt, POLISH_STEPS, POLISH_TOLERANCE)
         logger.info("all evaluations: %d steps, bound %.1f", polished.steps, polished.value)
-        learnt = Learnt.unpack(polished.argument) if np.isfinite(polished.value) else found.learnt
+        learnt = prior.unpack(polished.argument) if np.isfinite(polished.value) else found.learnt
         fitted = fit_all(learnt, data.points[rows], data.regression(learnt.log_strength), passes=0)
         miss = high_density_miss(training, fitted.mean)
         surrogate, training = checked(fitted, training, rng.spawn(1)[0])

@@ -25,15 +25,14 @@ from vsbq.steps.region import TrustedRegion
 #: By how much the surrogate's own uncertainty may be too small where no block of evaluations could be held out.
 UNTESTED = 5.0
 
-#: Draws for the mass beyond the evaluations, from components that are wider by these factors.
-BEYOND_DRAWS = 8000
-BEYOND_FACTORS = (1.5, 2.5)
+#: Draws for the mass outside the trusted region, from components that are wider by these factors, and the nats by which
+#: one of them may outweigh all within.
+WIDE_DRAWS = 8000
+WIDE_FACTORS = (1.5, 2.5)
+MOST_UNTRUSTED = 50.0
 
-#: Nats by which a draw beyond may outweigh all within: more is no better known.
-MOST_BEYOND = 50.0
-
-#: A posterior most of whose mass is where the density may be zero is off by this much, in shares, at least.
-MOST_AT_ZEROS = 1.0 - 1e-6
+#: A posterior all of which is guessed is off by the logarithm of this, at least.
+LEAST_KNOWN = 1e-6
 
 #: Nats by which the mean may rise where a block of evaluations is left out: the gap would not be trusted beyond that.
 MOST_CHANGE = 1.0
@@ -139,8 +138,10 @@ def _evidence(
         monte_carlo_error=error,
         held_out_sd=_held_out_sd(region, *draws, settings, rng),
         untested=UNTESTED * sd * float(np.sqrt(1.0 - region.surrogate.tested)),
-        beyond=_mass_beyond(mixture, region, rng.spawn(1)[0]),
-        zeros=_mass_at_zeros(region, *draws),
+        sides=_side_sd(region, *draws, settings, rng),
+        untrusted=_untrusted(mixture, region, rng.spawn(1)[0]),
+        guessed=_guessed(region, *draws, settings, rng),
+        support_sd=_support_sd(region, *draws, settings, rng),
     )
 
 
@@ -191,33 +192,68 @@ def _held_out_sd(
     return float(np.sqrt((len(without) - 1) * np.var(without)))
 
 
-def _mass_beyond(mixture: Mixture, region: TrustedRegion, rng: np.random.Generator) -> float:
-    """log(1 + b) with b the mass that the surrogate sees beyond the box of the evaluations, relative to that within.
-
-    The posterior ends at the box, but the surrogate does not: what it continues to see there may be there or not.
-    """
-    wide = _scaled(mixture, {factor: 1.0 / len(BEYOND_FACTORS) for factor in BEYOND_FACTORS})
-    u = sample(wide, BEYOND_DRAWS, rng)
-    mean, within = region.surrogate.mean(u), region.in_box(u)
-    u, mean, within = (part[mean <= region.most_mean] for part in (u, mean, within))
-    if not within.any() or within.all():
+def _side_sd(
+    region: TrustedRegion,
+    points: Float[ndarray, "n d"],
+    weights: Float[ndarray, " n"],
+    settings: Refinement,
+    rng: np.random.Generator,
+) -> float:
+    """What the evidence owes to what the surrogate believes beyond the evaluations, side by side: how the mass there
+    changes if the outermost evaluations on that side are left out."""
+    rows = rng.choice(len(points), 10 * settings.uncertainty_draws, p=weights / weights.sum())
+    changes = np.minimum(region.surrogate.changes_beyond(points[rows]), MOST_CHANGE)
+    if not len(changes):
         return 0.0
-    log_weights = mean - log_pdf(wide, u)
-    weights = np.exp(np.minimum(log_weights - log_weights[within].max(), MOST_BEYOND))
-    # Variances are dear, and only the weightiest draws beyond matter.
-    heavy = np.flatnonzero(~within & (weights > 1e-4))
-    heavy = heavy[np.argsort(-weights[heavy], kind="stable")[:1000]]
-    heavy = heavy[region.surrogate.variance(u[heavy]) <= region.most_variance]
-    return float(np.log1p(weights[heavy].sum() / weights[within].sum()))
+    without = logsumexp(changes, axis=1) - np.log(len(rows))
+    return float(np.sqrt((without**2).sum()))
 
 
-def _mass_at_zeros(region: TrustedRegion, points: Float[ndarray, "n d"], weights: Float[ndarray, " n"]) -> float:
-    """−log(1 − b) with b the share of draws that are nearer to an evaluation of zero density than to any other.
+def _untrusted(mixture: Mixture, region: TrustedRegion, rng: np.random.Generator) -> float:
+    """log(1 + b) with b the mass that the surrogate sees where it is not trusted, relative to that where it is.
 
-    A smooth surrogate cannot end at an edge: it leaks beyond, or falls before it.
+    The posterior ends where trust ends, but the surrogate does not: what it continues to see may be there or not.
     """
-    share = float(weights[region.nearer_to_zeros(points)].sum() / weights.sum())
-    return -float(np.log1p(-min(share, MOST_AT_ZEROS)))
+    wide = _scaled(mixture, {factor: 1.0 / len(WIDE_FACTORS) for factor in WIDE_FACTORS})
+    u = sample(wide, WIDE_DRAWS, rng)
+    u = u[region.in_box(u)]
+    trusted = np.isfinite(region.log_density(u))
+    if not trusted.any() or trusted.all():
+        return 0.0
+    claimed = np.minimum(region.surrogate.mean(u), region.most_mean) + region.log_support(u)
+    log_weights = claimed - log_pdf(wide, u)
+    weights = np.exp(np.minimum(log_weights - log_weights[trusted].max(), MOST_UNTRUSTED))
+    return float(np.log1p(weights[~trusted].sum() / weights[trusted].sum()))
+
+
+def _guessed(
+    region: TrustedRegion,
+    points: Float[ndarray, "n d"],
+    weights: Float[ndarray, " n"],
+    settings: Refinement,
+    rng: np.random.Generator,
+) -> float:
+    """−log(1 − g) with g the mass where the surrogate rather guesses than knows."""
+    rows = rng.choice(len(points), settings.uncertainty_draws, p=weights / weights.sum())
+    share = float(np.mean(region.surrogate.variance(points[rows]) > region.guessed_variance))
+    return -float(np.log(max(1.0 - share, LEAST_KNOWN)))
+
+
+def _support_sd(
+    region: TrustedRegion,
+    points: Float[ndarray, "n d"],
+    weights: Float[ndarray, " n"],
+    settings: Refinement,
+    rng: np.random.Generator,
+) -> float:
+    """Standard deviation of the log evidence over what the edge of the support may be."""
+    if region.support is None:
+        return 0.0
+    rows = rng.choice(len(points), 5 * settings.uncertainty_draws, p=weights / weights.sum())
+    plain = region.surrogate.space.to_plain(points[rows])
+    each = region.support.log_probabilities(plain)
+    ratios = logsumexp(each - region.support.log_probability(plain)[:, None], axis=0)
+    return float(np.std(ratios))
 
 
 def _target(region: TrustedRegion) -> Target:

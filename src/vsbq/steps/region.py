@@ -1,33 +1,40 @@
-"""Where the surrogate is believed: nothing may leak to where nothing was evaluated."""
+"""Where the surrogate is believed, and the density that follows from it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from vsbq._typing import Bool, Float, ndarray
 from vsbq.numerics.contours import highest
 from vsbq.numerics.em import truncated_weights
 from vsbq.numerics.mixture import Mixture, log_pdf, sample
 from vsbq.steps.model import LogDensityModel
+from vsbq.steps.support import Support
 from vsbq.steps.trim import TrainingSet
 
 #: Share of its mass that a higher ELBO may move to where the surrogate cannot be trusted.
 MOST_LEAK = 0.01
 
-#: Nats by which the expected density may exceed that of the surrogate's mean: doubt alone must not make mass.
+#: Nats by which the expected density may exceed that of the surrogate's mean: uncertainty alone must not create mass.
 MOST_RISE = 1.0
 
 #: A surrogate whose error bars have to be multiplied by more than this cannot say where they are wide: no rise then.
 MOST_DOUBT = 5.0
 
+#: How far beyond the evaluations anything may be believed, as a share of their range.
+BEYOND = 0.5
+
+#: Share of the variance far from all evaluations above which the surrogate rather guesses than knows. Its error there
+#: outgrows its sd, which cannot exceed that far from all evaluations.
+GUESS = 0.05
+
 
 @dataclass(frozen=True, eq=False)
 class TrustedRegion:
-    """In the training points' box, where the surrogate is not merely guessing, and where it does not claim more than
-    any evaluation has shown."""
+    """Where the surrogate's uncertainty is small, not far from all evaluations, and where it does not claim more than
+    any evaluation has shown; `support` says where the density is not zero, None if it nowhere is."""
 
     surrogate: LogDensityModel
     lower: Float[ndarray, " d"]
@@ -35,23 +42,25 @@ class TrustedRegion:
     most_variance: float
     most_mean: float
     most_rise: float = MOST_RISE
-    zeros: Float[ndarray, "z d"] | None = None  # where the density is known to be zero
-    seen: Float[ndarray, "n d"] | None = None  # where it is known not to be
+    guessed_variance: float = np.inf  # above it the surrogate rather guesses than knows
+    support: Support | None = None
 
     @classmethod
-    def around(cls, surrogate: LogDensityModel, training: TrainingSet) -> TrustedRegion:
+    def around(cls, surrogate: LogDensityModel, training: TrainingSet, support: Support | None = None) -> TrustedRegion:
         """Up to a standard deviation of one nat plus thrice the usual one near the top, and as far above the top."""
         near = highest(training.level, max(100, len(training) // 20))
         usual = np.sqrt(np.quantile(surrogate.variance(training.points[near[:: max(1, len(near) // 500)]]), 0.9))
         slack = float(1.0 + 3.0 * usual)
-        lower, upper = training.points.min(axis=0), training.points.max(axis=0)
         rise = MOST_RISE if surrogate.overconfidence <= MOST_DOUBT else 0.0
         top = float(training.level.max()) + slack
-        return cls(surrogate, lower, upper, slack**2, top, rise, training.zeros, training.seen)
+        guessed = GUESS * surrogate.prior_variance + (3.0 * float(usual)) ** 2
+        low, high = training.points.min(axis=0), training.points.max(axis=0)
+        far = BEYOND * (high - low)
+        return cls(surrogate, low - far, high + far, slack**2, top, rise, guessed, support)
 
     def log_density(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
-        """Log of the density that the surrogate expects, E exp f = exp(mean + variance / 2), relative to its offset;
-        NaN outside the region.
+        """Log of the density that the surrogate expects, E exp f = exp(mean + variance / 2), relative to its offset,
+        times the probability that the density is not zero; NaN outside the region.
 
         The mean alone would be the density of one surrogate, the likeliest. All that agree with the evaluations have
         their say here: where they differ, the posterior is wider.
@@ -64,12 +73,25 @@ class TrustedRegion:
         return log_density
 
     def claimed_mean(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
-        """The surrogate's mean, NaN outside the region, without asking for its variance, which is dear."""
+        """The surrogate's mean within its support, NaN outside the region, without asking for its variance, which is
+        expensive."""
         mean = np.full(len(u), np.nan)
         rows = np.flatnonzero(self.in_box(u))
         mean[rows] = self.surrogate.mean(u[rows])
-        mean[mean > self.most_mean] = np.nan
-        return mean
+        rows = rows[mean[rows] <= self.most_mean]
+        claimed = np.full(len(u), np.nan)
+        claimed[rows] = mean[rows] + self.log_support(u[rows])
+        return claimed
+
+    def in_box(self, u: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
+        """Which points are not far from all evaluations."""
+        return np.asarray(((u >= self.lower) & (u <= self.upper)).all(axis=1))
+
+    def log_support(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+        """Log of the probability that the density is not zero."""
+        if self.support is None:
+            return np.zeros(len(u))
+        return self.support.log_probability(self.surrogate.space.to_plain(u))
 
     def grows_outside(self, before: Mixture, after: Mixture, rng: np.random.Generator) -> bool:
         """Whether a mixture has moved a share of its mass outside."""
@@ -84,27 +106,13 @@ class TrustedRegion:
     ) -> tuple[Float[ndarray, "n d"], Float[ndarray, " n"]]:
         """Draws of a mixture inside, with their importance weights towards the surrogate."""
         u = sample(mixture, draws, rng)
-        u = u[self.in_box(u)]
-        mean = self.surrogate.mean(u)
-        u, mean = u[mean <= self.most_mean], mean[mean <= self.most_mean]
+        mean = self.claimed_mean(u)
+        u, mean = u[np.isfinite(mean)], mean[np.isfinite(mean)]
         if len(u) < 2:
             return u, np.full(len(u), 1.0)
         weights = truncated_weights(mean - log_pdf(mixture, u))
-        # Variances are dear: look at a thousand of the weightiest draws before asking for all of them.
+        # Variances are expensive: look at a thousand of the weightiest draws before asking for all of them.
         if np.mean(self.surrogate.variance(u[rng.choice(len(u), 1000, p=weights)]) > self.most_variance) < 0.01:
             return u, weights
         known = self.surrogate.variance(u) <= self.most_variance
         return u[known], weights[known] / (weights[known].sum() if known.any() else 1.0)
-
-    def nearer_to_zeros(self, u: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
-        """Which points are nearer to an evaluation of zero density than to any other one."""
-        if self.zeros is None or self.seen is None or not len(self.zeros):
-            return np.zeros(len(u), dtype=bool)
-        spread = self.seen.std(axis=0)
-        unit = np.where(spread > 0, spread, 1.0)
-        zero, other = (cKDTree(points / unit).query(u / unit)[0] for points in (self.zeros, self.seen))
-        return np.asarray(zero < other)
-
-    def in_box(self, u: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
-        """Which points are within the box of the evaluations."""
-        return np.asarray(((u >= self.lower) & (u <= self.upper)).all(axis=1))

@@ -6,15 +6,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from vsbq._typing import Bool, Float, Int, ndarray
 from vsbq.data.evaluations import Evaluations
-from vsbq.data.transform import GRID, ModelSpace, WhitenedSpace, infer_space
+from vsbq.data.transform import GRID, InferenceSpace, ModelSpace, WhitenedSpace, infer_space
 from vsbq.errors import Argument, FitError
 from vsbq.history import Trimmed
-from vsbq.numerics.contours import HOPELESS, POSTERIOR, SURROUNDINGS, contour_depth, near_top
-from vsbq.numerics.subset import spread_rows
+from vsbq.numerics.contours import HOPELESS, contour_depth
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +21,6 @@ class Trim:
 
     depth: float = HOPELESS
     confidence: float = 1.96  # β of the lower and upper confidence bounds
-    zero_depth: float = SURROUNDINGS  # a density of zero stands at this contour, or as low as its nearest neighbour
-    guards_per_dimension: int = 100  # hopeless evaluations that the surrogate must not contradict
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +28,8 @@ class TrainingSet:
     """Evaluations in inference space, in a canonical order; `values + offset` is the log density there.
 
     `level` is the best guess of the values without their noise: which points are high is asked of it, because the
-    highest noisy value is mostly noise. `guards` are places of evaluations that were dropped as hopeless: the surrogate
-    is not fitted to them, but must not contradict them.
+    highest noisy value is mostly noise. `low` are places of evaluations that were dropped as hopeless, `zeros` those of
+    evaluations of zero density: the surrogate is fitted to neither.
     """
 
     space: ModelSpace
@@ -42,34 +38,32 @@ class TrainingSet:
     noise_sd: Float[ndarray, " n"]
     offset: float
     level: Float[ndarray, " n"]
-    guards: Float[ndarray, "g d"] | None = None
-    zeros: Float[ndarray, "z d"] | None = None  # places of all evaluations of zero density, which stand-ins represent
-
-    @property
-    def seen(self) -> Float[ndarray, "m d"]:
-        """The points whose density is not zero."""
-        if self.zeros is None or not len(self.zeros):
-            return self.points
-        return self.points[np.asarray(cKDTree(self.zeros).query(self.points)[0]) > 0]
+    low: Float[ndarray, "g d"]
+    zeros: Float[ndarray, "z d"]
 
     @property
     def dimension(self) -> int:
         """Number of parameters."""
         return int(self.points.shape[1])
 
-    def whitened(self, rotation: Float[ndarray, "d d"]) -> TrainingSet:
-        """The same evaluations, so far in plain coordinates, in whitened ones."""
-        if isinstance(self.space, WhitenedSpace):
-            raise TypeError("These evaluations are in whitened coordinates already.")
-        space = WhitenedSpace(self.space, rotation)
+    @property
+    def noisy(self) -> bool:
+        """Whether any value has noise."""
+        return bool((self.noise_sd > 0).any())
+
+    def turned(self, by: Float[ndarray, "d d"]) -> TrainingSet:
+        """The same evaluations in coordinates that are multiplied by a matrix."""
+        rotation = by if isinstance(self.space, InferenceSpace) else by @ self.space.rotation
+        space = WhitenedSpace(self.space.plain, rotation)
+        shift = float(np.linalg.slogdet(by)[1])
         return replace(
             self,
             space=space,
-            points=space.from_plain(self.points),
-            guards=None if self.guards is None else space.from_plain(self.guards),
-            zeros=None if self.zeros is None else space.from_plain(self.zeros),
-            values=self.values - space.log_determinant,
-            level=self.level - space.log_determinant,
+            points=self.points @ by.T,
+            low=self.low @ by.T,
+            zeros=self.zeros @ by.T,
+            values=self.values - shift,
+            level=self.level - shift,
         )
 
     def smoothed(self, mean: Float[ndarray, " n"], variance: Float[ndarray, " n"]) -> TrainingSet:
@@ -82,18 +76,19 @@ class TrainingSet:
         share = noise / np.maximum(noise + np.maximum(variance - noise, 0.0), 1e-300)
         return replace(self, level=np.where(noise > 0, share * mean + (1 - share) * self.values, self.values))
 
-    def joined(self, guards: Bool[ndarray, " g"], value: float) -> TrainingSet:
-        """The same with some of the guards as evaluations of that value, at the end."""
-        if self.guards is None or not guards.any():
+    def without(self, rows: Bool[ndarray, " n"], low: Bool[ndarray, " g"]) -> TrainingSet:
+        """The same with some of the evaluations, and some of those that were dropped, as places of zero density."""
+        if not (rows.any() or low.any()):
             return self
-        new = np.full(int(guards.sum()), value)
+        kept = ~rows
         return replace(
             self,
-            points=np.concatenate([self.points, self.guards[guards]]),
-            values=np.append(self.values, new),
-            noise_sd=np.append(self.noise_sd, 0.0 * new),
-            level=np.append(self.level, new),
-            guards=self.guards[~guards],
+            points=self.points[kept],
+            values=self.values[kept],
+            noise_sd=self.noise_sd[kept],
+            level=self.level[kept],
+            low=self.low[~low],
+            zeros=np.concatenate([self.zeros, self.points[rows], self.low[low]]),
         )
 
     def __len__(self) -> int:
@@ -119,7 +114,6 @@ def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[Training
             Argument("nonfinite", "drop"),
             ".",
         )
-    values = _stand_in(u, values, merged.noise_sd, settings)
     keep = _keep(values, merged.noise_sd, evaluations.dimension, settings)
     if keep.sum() < evaluations.dimension + 2:
         raise FitError(
@@ -130,51 +124,13 @@ def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[Training
     info = Trimmed(
         given=len(evaluations),
         kept=int(keep.sum()),
-        trimmed=int((~keep).sum()),
+        trimmed=int((~keep & ~zero).sum()),
         merged=len(evaluations) - len(merged.points),
         zero_density=int((~finite).sum()),
         at_edge=int(space.at_edge(merged.points).sum()),
     )
-    guards = u[_guards(u, values, keep, settings)]
     kept = (u[keep], values[keep], merged.noise_sd[keep])
-    return TrainingSet(space, *kept, offset, level=values[keep], guards=guards, zeros=u[zero]), info
-
-
-def _guards(
-    u: Float[ndarray, "n d"], values: Float[ndarray, " n"], keep: Bool[ndarray, " n"], settings: Trim
-) -> Int[ndarray, " g"]:
-    """Rows of hopeless evaluations that stand guard, a spread-out choice of those nearest to the better evaluations.
-
-    Where the density ends at a cliff, a surrogate that knows of none of them would go on beyond it.
-    """
-    low = np.flatnonzero(~keep)
-    count = settings.guards_per_dimension * u.shape[1]
-    if not len(low) or not count:
-        return low[:0]
-    better = keep & near_top(values, POSTERIOR, u.shape[1])
-    spread = u[keep].std(axis=0)
-    scaled = u / np.where(spread > 0, spread, 1.0)
-    distance = cKDTree(scaled[better]).query(scaled[low])[0]
-    near = low[np.argsort(distance, kind="stable")[: 4 * count]]
-    return near[spread_rows(scaled[near], count, np.random.default_rng(0))]
-
-
-def _stand_in(
-    u: Float[ndarray, "n d"], values: Float[ndarray, " n"], noise_sd: Float[ndarray, " n"], settings: Trim
-) -> Float[ndarray, " n"]:
-    """Values in which a zero density is as low as its nearest neighbour, and at least negligible.
-
-    A value at the trimming depth would be a cliff that no smooth surrogate follows, and so low that noise shaping
-    would wave it through.
-    """
-    zero = np.isneginf(values)
-    if not zero.any():
-        return values
-    top = (values - settings.confidence * noise_sd).max()
-    neighbour = values[~zero][cKDTree(u[~zero]).query(u[zero])[1]]
-    filled = values.copy()
-    filled[zero] = np.minimum(neighbour, top - contour_depth(settings.zero_depth, u.shape[1]))
-    return filled
+    return TrainingSet(space, *kept, offset, level=values[keep], low=u[~keep & ~zero], zeros=u[zero]), info
 
 
 def _keep(

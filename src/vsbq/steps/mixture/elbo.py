@@ -7,9 +7,19 @@ import numpy as np
 from vsbq._typing import Float, ndarray
 from vsbq.history import Elbo
 from vsbq.numerics.families import Family
-from vsbq.numerics.mixture import Mixture, MixtureGradient, entropy, entropy_and_gradient, is_degenerate, unbiased_draws
+from vsbq.numerics.mixture import (
+    Mixture,
+    MixtureGradient,
+    entropy,
+    entropy_and_gradient,
+    is_degenerate,
+    log_pdf,
+    sample,
+    unbiased_draws,
+)
 from vsbq.steps.mixture.soft_box import SoftBox
 from vsbq.steps.model import LogDensityModel
+from vsbq.steps.region import TrustedRegion
 
 
 def elbo_and_gradient(
@@ -39,3 +49,20 @@ def elbo(mixture: Mixture, surrogate: LogDensityModel, rng: np.random.Generator,
     variance = surrogate.expectation_variance(mixture)
     error = float(np.std(entropies, ddof=1) / np.sqrt(len(entropies)))
     return Elbo(expected + float(np.mean(entropies)), float(np.sqrt(variance)), error)
+
+
+def elbo_within(mixture: Mixture, region: TrustedRegion, rng: np.random.Generator, draws: int) -> Elbo:
+    """The surrogate ELBO of a mixture that is cut at the edge of the support, from fresh draws.
+
+    With P the probability of being inside and q cut by it, q P / Z_q with Z_q = E_q P, it is
+    E_q[P (f − log q)] / Z_q + log Z_q.
+    """
+    u = sample(mixture, draws, rng)
+    weights = np.exp(region.log_support(u))
+    share = float(weights.mean())
+    if share <= 0:
+        return Elbo(-np.inf, np.inf, np.inf)
+    gain = region.surrogate.mean(u) - log_pdf(mixture, u)
+    value = float(weights @ gain) / (share * draws)
+    error = float(np.sqrt(np.mean((weights * (gain - value + 1.0) / share) ** 2) / draws))
+    return Elbo(value + float(np.log(share)), float(np.sqrt(region.surrogate.expectation_variance(mixture))), error)

@@ -15,12 +15,12 @@ from vsbq.numerics.mixture import (
 )
 from vsbq.numerics.optimise import maximise
 from vsbq.progress import Progress, logger
-from vsbq.steps.mixture.elbo import elbo, elbo_and_gradient
+from vsbq.steps.mixture.elbo import elbo, elbo_and_gradient, elbo_within
 from vsbq.steps.mixture.policy import VariationalMixture
 from vsbq.steps.mixture.soft_box import SoftBox
 from vsbq.steps.mixture.starts import starts
 from vsbq.steps.model import LogDensityModel
-from vsbq.steps.region import TrustedRegion
+from vsbq.steps.region import BEYOND, TrustedRegion
 from vsbq.steps.trim import TrainingSet
 
 #: Draws of an ELBO that only has to tell which start is better.
@@ -41,7 +41,7 @@ def fit_variational(
     A mixture that was fitted to fewer evaluations, in the same coordinates, takes the place of the first start.
     """
     surrogate = region.surrogate
-    box = SoftBox.around(training.points)
+    box = SoftBox.around(training.points, BEYOND)
     tried: list[_Tried] = []
     for name, start in starts(training, settings, rng, earlier).items():
         progress.say(f"mixture: start {name}")
@@ -53,6 +53,13 @@ def fit_variational(
         logger.info("start %s: ELBO %.4f%s", name, tried[-1].elbo + surrogate.offset, left_in_words)
     progress.say("mixture: importance rounds")
     mixture = _adapt(_pool([one.mixture for one in tried]), settings, region, rng)
+    names = tuple((one.name, one.elbo + surrogate.offset) for one in tried)
+    if region.support is not None:  # the ascent knows of no edge
+        return (
+            mixture,
+            elbo_within(mixture, region, rng, settings.elbo_draws),
+            VariationalFit(names, len(mixture.means)),
+        )
     final = elbo(mixture, surrogate, rng, settings.elbo_draws)
     for name, start, schedule in (
         ("more draws", mixture, settings.then),
@@ -64,7 +71,6 @@ def fit_variational(
         logger.info("%s: ELBO %.4f", name, value.value + surrogate.offset)
         if value.value > final.value and not region.grows_outside(mixture, other, rng):
             mixture, final = other, value
-    names = tuple((one.name, one.elbo + surrogate.offset) for one in tried)
     return mixture, final, VariationalFit(names, len(mixture.means))
 
 

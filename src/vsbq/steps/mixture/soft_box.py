@@ -14,15 +14,17 @@ SOFTNESS = 0.01
 
 
 class SoftBox(NamedTuple):
-    """Limits of the means (the training points' range) and of the log scales of the components (Table C.1)."""
+    """Limits of the means (the training points' range, and some way beyond) and of the log scales of the components
+    (Table C.1)."""
 
     lower: Float[ndarray, " d"]
     upper: Float[ndarray, " d"]
 
     @classmethod
-    def around(cls, points: Float[ndarray, "n d"]) -> SoftBox:
-        """The box of the training points."""
-        return cls(points.min(axis=0), points.max(axis=0))
+    def around(cls, points: Float[ndarray, "n d"], beyond: float = 0.0) -> SoftBox:
+        """The box of the training points, wider on each side by a share of its width."""
+        low, high = points.min(axis=0), points.max(axis=0)
+        return cls(low - beyond * (high - low), high + beyond * (high - low))
 
     def penalty_and_gradient(self, mixture: Mixture) -> tuple[float, MixtureGradient]:
         """Squared distance outside the limits, in units of τ times their width, halved; zero inside."""

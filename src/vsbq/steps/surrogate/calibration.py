@@ -9,14 +9,14 @@ import numpy as np
 from scipy.cluster.vq import vq
 
 from vsbq._typing import Float, Int, ndarray
-from vsbq.numerics import sgpr
+from vsbq.numerics import linalg, sgpr
 from vsbq.numerics.contours import SURROUNDINGS, near_top
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.linalg import NotPositiveDefinite
 from vsbq.numerics.subset import cluster_centres, spread_rows, stratified_rows
 from vsbq.steps.surrogate.shaped_data import Regression
 
-__all__ = ["Block", "Calibration", "calibrate", "cut_blocks", "held_out_score"]
+__all__ = ["Block", "Calibration", "Sides", "calibrate", "cut_blocks", "held_out_score"]
 
 BLOCKS = 10
 LEAST_BLOCKS = 3
@@ -24,6 +24,9 @@ LEAST_TESTED = 5  # evaluations a block; with fewer there are fewer blocks, and 
 MOST_ROWS = 6000
 MOST_TESTED = 1000
 TINY = 1e-12
+
+#: Share of the better evaluations, the outermost on one side, that are left out to see what is beyond without them.
+OUTERMOST = 0.1
 
 
 class Block(NamedTuple):
@@ -33,6 +36,15 @@ class Block(NamedTuple):
     tested: Int[ndarray, " t"]
 
 
+class Sides(NamedTuple):
+    """What the outermost evaluations on each side of each axis do to the mean: the end of the better evaluations along
+    `axes` (sides, d), and what the absence of the outermost ones adds to the weights of the mean."""
+
+    axes: Float[ndarray, "s d"]
+    ends: Float[ndarray, " s"]
+    without: Float[ndarray, "s m"]
+
+
 class Calibration(NamedTuple):
     """What holding out blocks of evaluations has shown."""
 
@@ -40,6 +52,7 @@ class Calibration(NamedTuple):
     without: Float[ndarray, "b m"] | None  # what each block's absence adds to the weights of the sparse GP's mean
     passes: int  # residual passes of the mean: as many as are allowed, or none if blocks are then predicted worse
     tested: float  # held-out evaluations that were predicted, as a share of those that it takes, at most 1
+    sides: Sides | None  # what the outermost evaluations decide
 
 
 def calibrate(
@@ -49,19 +62,22 @@ def calibrate(
     level: Float[ndarray, " n"],
     rng: np.random.Generator,
     passes: int = 0,
+    axes: Float[ndarray, "d d"] | None = None,
 ) -> Calibration:
     """Hold out whole blocks of evaluations, one after the other: how large are the errors, how does the mean change,
     and do residual passes help?
 
     An optimiser leaves most of its evaluations at the mode. Hyperparameters that explain those best may promise far
-    too much for the gaps between its paths; a block of neighbours that the surrogate has not seen is such a gap.
+    too much for the gaps between its paths; a block of neighbours that the surrogate has not seen is such a gap. The
+    rows of `axes` are directions on both ends of which the outermost evaluations are left out as well.
     """
     rows = stratified_rows(regression[0], level, MOST_ROWS, rng)
     points, values, noise = (column[rows] for column in regression)
     blocks = cut_blocks(points, level[rows], rng)
     judged = list(_judge(hyp, inducing, (points, values, noise), blocks, passes))
     if not judged:
-        return Calibration(1.0, None, passes, 0.0)
+        sides = _outermost(hyp, inducing, (points, values, noise), level[rows], passes, axes)
+        return Calibration(1.0, None, passes, 0.0, sides)
     # Where there are too few inducing points for what the evaluations show, what is left of these is not for them to
     # explain, and passes only make the surrogate rougher.
     worse = np.array([np.log((after.error + TINY) / (before.error + TINY)) for before, after in judged])
@@ -70,7 +86,37 @@ def calibrate(
     error, change = (float(np.mean(column)) for column in zip(*(block[:2] for block in found), strict=True))
     without = np.array([block.without for block in found])
     tested = min(1.0, sum(len(block.tested) for block in blocks) / (BLOCKS * LEAST_TESTED))
-    return Calibration(max(1.0, error, change) ** 0.5, without, chosen * passes, tested)
+    sides = _outermost(hyp, inducing, (points, values, noise), level[rows], chosen * passes, axes)
+    return Calibration(max(1.0, error, change) ** 0.5, without, chosen * passes, tested, sides)
+
+
+def _outermost(
+    hyp: Hyperparameters,
+    inducing: Float[ndarray, "m d"],
+    regression: Regression,
+    level: Float[ndarray, " n"],
+    passes: int,
+    axes: Float[ndarray, "d d"] | None,
+) -> Sides | None:
+    """Leave out the outermost of the better evaluations on each side of each axis."""
+    if axes is None:
+        return None
+    near = np.flatnonzero(near_top(level, SURROUNDINGS, len(axes)))
+    directions = np.concatenate([axes, -axes])
+    along = linalg.product(regression[0][near], directions.T)
+    count = max(1, round(OUTERMOST * len(near)))
+    blocks = [Block(near[np.argsort(-side, kind="stable")[:count]], near[:0]) for side in along.T]
+    try:
+        whole, _ = sgpr.fit_factors(hyp, inducing, *regression)
+    except NotPositiveDefinite:
+        return None
+    whole = sgpr.with_residual_passes(hyp, whole, *regression, passes)
+    without = np.zeros((len(directions), len(inducing)))
+    held = {block.held.tobytes(): row for row, block in enumerate(blocks)}
+    for block, rest, factors in _held_out(hyp, inducing, regression, blocks):
+        part = sgpr.with_residual_passes(hyp, factors, *(column[rest] for column in regression), passes)
+        without[held[block.held.tobytes()]] = part.weights - whole.weights
+    return Sides(directions, along.max(axis=0), without)
 
 
 class _Judged(NamedTuple):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from vsbq._typing import Float, ndarray
+from vsbq._typing import Float, Int, ndarray
 from vsbq.data.transform import WhitenedSpace
 from vsbq.errors import FitError
 from vsbq.history import SurrogateFit
@@ -17,12 +18,15 @@ from vsbq.numerics.inducing import greedy_inducing
 from vsbq.numerics.linalg import NotPositiveDefinite
 from vsbq.progress import Progress, logger
 from vsbq.steps.surrogate.calibration import calibrate
-from vsbq.steps.surrogate.contradiction import correct
-from vsbq.steps.surrogate.coordinates import first_attempt
-from vsbq.steps.surrogate.learning import learn_sparse, learning_set
-from vsbq.steps.surrogate.model import Surrogate
+from vsbq.steps.surrogate.learning import learn_sparse, learning_set, weak_prior
+from vsbq.steps.surrogate.model import Sister, Surrogate
 from vsbq.steps.surrogate.shaped_data import Learnt, Regression, ShapedData, SparseGP
+from vsbq.steps.surrogate.sisters import Proposal, learn_sisters, with_levels
 from vsbq.steps.trim import TrainingSet
+
+
+#: Nats of log probability for each evaluation by which a sister may explain them worse.
+MOST_LOSS = 1e9
 
 
 def fit_sparse_gp(
@@ -33,37 +37,69 @@ def fit_sparse_gp(
     Also returns the training set in the coordinates in which the surrogate works: rotated where that explains the
     evaluations better.
     """
-    training, prior, learnt, _ = first_attempt(training, settings, rng, progress)
+    if training.noisy:
+        training = with_levels(training, settings, rng).training
+    first, *others = learn_sisters(training, settings, rng, progress)
+    training, learnt = first
     data = ShapedData.shaped(training, settings)
     count = settings.first_inducing(training.dimension)
-    overruled, corrections, learn = np.zeros(len(training), dtype=bool), 0, True
     pool = np.sort(rng.permutation(len(training))[: settings.max_candidates])
     while True:
-        if learn:
-            learning = learning_set(data, training.level, settings, count, rng)
-            learnt, bounds, failures = learn_sparse(learning, prior, learnt, settings, progress)
-        noise = data.noise(learnt.log_strength)
-        rows = pool[greedy_inducing(learnt.hyp, data.points[pool], noise[pool], min(count, len(pool)))]
-        regression = data.tempered(training, settings.shaping.noise_growth).regression(learnt.log_strength)
-        fitted = fit_all(learnt, data.points[rows], regression, settings.residual_passes)
-        corrected = correct(training, overruled, fitted.mean, settings)
-        if corrected is not None and corrections < settings.corrections:
-            pool = np.append(pool, np.arange(len(training), len(corrected.training)))
-            # A correction may do with the hyperparameters as they are. If it does not, there may be no way from them to
-            # better ones: start again.
-            training, overruled, data, learn = corrected
-            corrections += 1
-            learnt = prior.start if learn else learnt
-            continue
+        prior = weak_prior(data, training.level, settings, np.random.default_rng(0), turn=settings.turn)
+        learning = learning_set(data, training.level, settings, count, rng)
+        learnt, bounds, failures = learn_sparse(learning, prior, learnt, settings, progress)
+        training, data, learnt = training.turned(learnt.coordinates), data.turned(learnt.coordinates), learnt.at_home()
+        fitted = fit_proposal(Proposal(training, learnt), pool, count, settings)
         miss = high_density_miss(training, fitted.mean)
-        logger.info("%d inducing points: bound %.1f, miss %.3f nats", len(rows), fitted.bound, miss)
-        enough = miss <= settings.tolerable_miss or len(rows) < count or len(rows) >= len(data.points)
+        inducing = len(fitted.plain.inducing)
+        logger.info("%d inducing points: bound %.1f, miss %.3f nats", inducing, fitted.bound, miss)
+        enough = miss <= settings.tolerable_miss or inducing < count or inducing >= len(data.points)
         most = settings.last_inducing(training.dimension)
         if enough or count == most:
             break
-        count, learn = min(2 * count, most), True
+        count = min(2 * count, most)
     surrogate, training = checked(fitted, training, rng.spawn(1)[0])
+    sisters = [sister_of(fitted, training, one, pool, count, settings) for one in (first, *others)]
+    surrogate = replace(surrogate, sisters=tuple(sister for sister in sisters if sister is not None))
     return surrogate, training, told(surrogate, fitted, bounds, miss, failures)
+
+
+def fit_proposal(proposal: Proposal, pool: Int[ndarray, " p"], count: int, settings: SparseGP) -> FittedGP:
+    """The sparse GP of all evaluations with proposed hyperparameters and coordinates."""
+    training, learnt = proposal
+    data = ShapedData.shaped(training, settings)
+    noise = data.noise(learnt.log_strength)
+    rows = pool[greedy_inducing(learnt.hyp, data.points[pool], noise[pool], min(count, len(pool)))]
+    regression = data.tempered(training, settings.shaping.noise_growth).regression(learnt.log_strength)
+    return fit_all(learnt, data.points[rows], regression, settings.residual_passes)
+
+
+def sister_of(
+    elder: FittedGP,
+    main: TrainingSet,
+    proposal: Proposal,
+    pool: Int[ndarray, " p"],
+    count: int,
+    settings: SparseGP,
+) -> Sister | None:
+    """A sister of the main surrogate, if it agrees with the evaluations."""
+    there = proposal.training
+    turn = there.space.from_plain(main.space.to_plain(np.eye(main.dimension))).T
+    # Its training set has the levels of the main one, in its own coordinates.
+    shift = float(np.linalg.slogdet(turn)[1])
+    there = replace(there, level=main.level - shift)
+    try:
+        fitted = fit_proposal(proposal._replace(training=there), pool, count, settings)
+    except FitError:
+        return None
+    loss = (elder.bound - fitted.bound) / len(there)
+    logger.info(
+        "sister: %d inducing points, less probable by %.3f nats an evaluation", len(fitted.plain.inducing), loss
+    )
+    if not loss <= MOST_LOSS:
+        return None
+    posterior = sgpr.Mean(fitted.passed.inducing, fitted.passed.weights)
+    return Sister(turn, shift, fitted.learnt.hyp, posterior)
 
 
 class FittedGP(NamedTuple):
@@ -97,11 +133,12 @@ def fit_all(learnt: Learnt, inducing: Float[ndarray, "m d"], regression: Regress
 def checked(fitted: FittedGP, training: TrainingSet, rng: np.random.Generator) -> tuple[Surrogate, TrainingSet]:
     """The surrogate after a test on held-out blocks, and the training set with the levels that it predicts."""
     hyp = fitted.learnt.hyp
-    found = calibrate(hyp, fitted.plain.inducing, fitted.regression, training.level, rng, fitted.passes)
+    axes = training.space.to_plain(np.eye(training.dimension)).T  # rows: the parameters' own directions
+    found = calibrate(hyp, fitted.plain.inducing, fitted.regression, training.level, rng, fitted.passes, axes)
     logger.info("held-out blocks: errors %.2f times the predicted sd; %d residual passes", *found[:3:2])
     factors = fitted.passed if found.passes else fitted.plain
     surrogate = Surrogate(
-        training.space, hyp, factors, training.offset, found.overconfidence, found.without, found.tested
+        training.space, hyp, factors, training.offset, found.overconfidence, found.without, found.tested, found.sides
     )
     if (training.noise_sd > 0).any():
         training = training.smoothed(surrogate.mean(training.points), surrogate.variance(training.points))

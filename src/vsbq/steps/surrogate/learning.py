@@ -18,42 +18,61 @@ from vsbq.progress import Progress, logger
 from vsbq.steps.surrogate.shaped_data import Learnt, ShapedData, SparseGP
 
 #: A round of learning ends after so many steps, or when a step gains less than this many nats.
-LEARNING_STEPS = 60
+LEARNING_STEPS = 200
 LEARNING_TOLERANCE = 0.1
+
+#: By how many times its own spread a coordinate may follow another.
+MOST_SHEAR = 10.0
 
 
 def better_rows(
-    points: Float[ndarray, "n d"], values: Float[ndarray, " n"], depth: float, rng: np.random.Generator
+    points: Float[ndarray, "n d"],
+    values: Float[ndarray, " n"],
+    depth: float,
+    rng: np.random.Generator,
+    count: int | None = None,
 ) -> Int[ndarray, " k"]:
-    """Rows within a contour of the best, at least 10 D of them, thinned to a spread-out set."""
+    """Rows within a contour of the best, at least 10 D of them, thinned to a spread-out set of 100 + 20 D, or of
+    `count`, which then is the least as well."""
     d = points.shape[1]
     near = np.flatnonzero(near_top(values, depth, d))
-    if len(near) < 10 * d:
-        near = highest(values, 10 * d)
-    return near[spread_rows(points[near], 100 + 20 * d, rng)]
+    least, most = (10 * d, 100 + 20 * d) if count is None else (count, count)
+    if len(near) < least:
+        near = highest(values, least)
+    return near[spread_rows(points[near], most, rng)]
 
 
 class WeakPrior(NamedTuple):
     """Weakly informative priors and limits of everything that is learnt; also where learning starts."""
 
     packed: GaussianPrior
+    dimension: int
 
     @property
     def start(self) -> Learnt:
         """The centre of the prior, within its limits."""
-        return Learnt.unpack(np.clip(self.packed.mean, self.packed.lower, self.packed.upper))
+        return self.unpack(np.clip(self.packed.mean, self.packed.lower, self.packed.upper))
+
+    def unpack(self, theta: Float[ndarray, " p"]) -> Learnt:
+        """What a packed vector says."""
+        return Learnt.unpack(theta, self.dimension)
 
     def maximise(
         self, gradient: Callable[..., sgpr.Gradient], data: ShapedData, start: Learnt, steps: int, tolerance: float
     ) -> Maximum:
         """The maximum of a bound times the prior; its argument is packed."""
         return maximise_with_prior(
-            _objective(gradient, data), start.pack(), self.packed, steps=steps, tolerance=tolerance
+            _objective(gradient, data, self.dimension), start.pack(), self.packed, steps=steps, tolerance=tolerance
         )
 
 
 def weak_prior(
-    data: ShapedData, level: Float[ndarray, " n"], settings: SparseGP, rng: np.random.Generator
+    data: ShapedData,
+    level: Float[ndarray, " n"],
+    settings: SparseGP,
+    rng: np.random.Generator,
+    *,
+    turn: bool = False,
 ) -> WeakPrior:
     """The prior that a thinned set of the better points suggests.
 
@@ -82,8 +101,15 @@ def weak_prior(
         np.log(30 * reach), float(np.log(1e3 * (depth + 1))), top + 10 * depth + 10, high + reach, np.log(1e3 * reach)
     )
     weakest, strongest = (float(np.log(limit)) for limit in settings.shaping.strengths)
-    parts = (Learnt(centre, 0.0), Learnt(sd, 1.0), Learnt(lower, weakest), Learnt(upper, strongest))
-    return WeakPrior(GaussianPrior(*(part.pack() for part in parts)))
+    # A coordinate takes up others in units of their spread.
+    shear = np.divide.outer(spread, spread)[np.tril_indices(d, -1)] if turn else np.zeros(0)
+    parts = (
+        Learnt(centre, 0.0, 0.0 * shear),
+        Learnt(sd, 1.0, shear),
+        Learnt(lower, weakest, -MOST_SHEAR * shear),
+        Learnt(upper, strongest, MOST_SHEAR * shear),
+    )
+    return WeakPrior(GaussianPrior(*(part.pack() for part in parts)), d)
 
 
 def _quadratic_start(data: ShapedData, spread: Float[ndarray, " d"]) -> Hyperparameters:
@@ -103,20 +129,28 @@ def _quadratic_start(data: ShapedData, spread: Float[ndarray, " d"]) -> Hyperpar
     return Hyperparameters(np.log(spread), np.log(rise), mean_top, centre + spread * shift, np.log(widths * spread))
 
 
-def bound_at(inducing: Float[ndarray, "m d"], workspace: sgpr.Workspace) -> Callable[..., sgpr.Gradient]:
-    """The GP-ELBO with given inducing points."""
-    return lambda theta, x, y, noise: sgpr.bound_and_gradient(theta, inducing, x, y, noise, workspace)
+def bound_at(inducing: Int[ndarray, " m"], workspace: sgpr.Workspace) -> Callable[..., sgpr.Gradient]:
+    """The GP-ELBO with given rows as inducing points."""
+    return lambda theta, x, y, noise: sgpr.bound_and_gradient(theta, x[inducing], x, y, noise, workspace)
 
 
-def _objective(gradient: Callable[..., sgpr.Gradient], data: ShapedData) -> Objective:
+def _objective(gradient: Callable[..., sgpr.Gradient], data: ShapedData, dimension: int) -> Objective:
     """A bound as a function of everything that is learnt, packed."""
 
     def objective(theta: Float[ndarray, " p"]) -> tuple[float, Float[ndarray, " p"]]:
-        learnt = Learnt.unpack(theta)
-        regression = data.regression(learnt.log_strength)
-        found = gradient(learnt.hyp.pack(), *regression)
-        share = 1.0 - data.observed / regression[2]
-        return found.value, np.append(found.hyperparameters, found.log_noise_sd @ share)
+        learnt = Learnt.unpack(theta, dimension)
+        b = learnt.coordinates
+        points, values, noise = data.turned(b).regression(learnt.log_strength)
+        found = gradient(learnt.turned_hyp.pack(), points, values, noise)
+        by_hyp = Hyperparameters.unpack(found.hyperparameters)
+        by_hyp = by_hyp._replace(mean_location=b.T @ by_hyp.mean_location)
+        by_strength = float(found.log_noise_sd @ (1.0 - data.observed / noise))
+        by_shear = theta[:0]
+        if len(learnt.shear):
+            assert found.coordinates is not None
+            by_b = np.linalg.solve(b, found.coordinates.T).T
+            by_shear = by_b[np.tril_indices(dimension, -1)]
+        return found.value, Learnt(by_hyp, by_strength, by_shear).pack()
 
     return objective
 
@@ -157,10 +191,11 @@ def learn_sparse(
     learnt, failures = start, 0
     bounds: list[float] = []
     for number in range(1, settings.rounds + 1):
-        rows = greedy_inducing(learnt.hyp, data.points, data.noise(learnt.log_strength), count)
-        found = prior.maximise(bound_at(data.points[rows], workspace), data, learnt, LEARNING_STEPS, LEARNING_TOLERANCE)
+        points = data.turned(learnt.coordinates).points
+        rows = greedy_inducing(learnt.turned_hyp, points, data.noise(learnt.log_strength), count)
+        found = prior.maximise(bound_at(rows, workspace), data, learnt, LEARNING_STEPS, LEARNING_TOLERANCE)
         failures += found.failures
-        learnt = Learnt.unpack(found.argument) if found.value > max(bounds, default=-np.inf) else learnt
+        learnt = prior.unpack(found.argument) if found.value > max(bounds, default=-np.inf) else learnt
         bounds.append(found.value)
         progress.say(f"surrogate: round {number}, bound {found.value:.1f}")
         logger.info("round %d: %d steps, bound %.1f", number, found.steps, found.value)

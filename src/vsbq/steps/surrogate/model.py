@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -13,13 +15,36 @@ from vsbq.numerics import linalg, quadrature, sgpr
 from vsbq.numerics.kernel import Hyperparameters, kernel
 from vsbq.numerics.mixture import Mixture, MixtureGradient
 from vsbq.steps.model import Prediction, predict
+from vsbq.steps.surrogate.calibration import Sides
 
 __all__ = ["Surrogate"]
 
 
+class Sister(NamedTuple):
+    """Another sparse GP of the same evaluations, with other coordinates and hyperparameters: its mean alone.
+
+    `turn` maps the coordinates of the main one to its own; `shift` is added to its mean, whose density is with respect
+    to its own coordinates.
+    """
+
+    turn: Float[ndarray, "d d"]
+    shift: float
+    hyp: Hyperparameters
+    posterior: sgpr.Mean
+
+    def mean(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+        """Its mean at points of the main one's coordinates."""
+        return sgpr.predict_mean(self.hyp, self.posterior, u @ self.turn.T) + self.shift
+
+
 @dataclass(frozen=True, eq=False)
 class Surrogate:
-    """The sparse GP posterior of the log density; `predict` speaks the user's space, the rest inference space."""
+    """The sparse GP posterior of the log density; `predict` speaks the user's space, the rest inference space.
+
+    Hyperparameters and coordinates are known as far as the evaluations tell them. Sisters that learnt theirs from other
+    evaluations stand for what these leave open: the mean is the average over all, and what they differ by adds to the
+    variance.
+    """
 
     space: ModelSpace
     hyp: Hyperparameters
@@ -28,6 +53,8 @@ class Surrogate:
     overconfidence: float = 1.0  # by which the sparse GP's own sd has to be multiplied
     without: Float[ndarray, "b m"] | None = None  # changes of the weights if blocks of evaluations were not there
     tested: float = 1.0  # how far the error bars were tested on held-out evaluations, from 0 (not at all) to 1
+    sides: Sides | None = None  # what the outermost evaluations decide
+    sisters: tuple[Sister, ...] = ()
 
     def predict(self, x: ArrayLike) -> Prediction:
         """Log density at points (n, D) of the user's space: mean and sd of the surrogate."""
@@ -35,7 +62,17 @@ class Surrogate:
 
     def mean(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """Posterior mean in inference space, relative to `offset`."""
-        return sgpr.predict_mean(self.hyp, self.factors, u)
+        return self.means(u).mean(axis=0)
+
+    def means(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "k n"]:
+        """The mean of each sparse GP, the main one first."""
+        main = sgpr.predict_mean(self.hyp, self.factors, u)
+        return np.stack([main, *(sister.mean(u) for sister in self.sisters)])
+
+    def differences(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "k n"]:
+        """How each sparse GP differs from their average, scaled so that squares add up to a variance."""
+        means = self.means(u)
+        return np.asarray((means - means.mean(axis=0)) / np.sqrt(max(1, len(means) - 1)))
 
     def changes(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "b n"]:
         """How the mean changes at each point if one block of evaluations, or another, is left out."""
@@ -43,13 +80,23 @@ class Surrogate:
             return np.zeros((0, len(u)))
         return np.asarray(linalg.product(self.without, kernel(self.factors.inducing, u, self.hyp)))
 
+    def changes_beyond(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "s n"]:
+        """How the mean changes at points beyond the better evaluations on one side, if the outermost ones there are
+        left out; zero at all other points."""
+        if self.sides is None:
+            return np.zeros((0, len(u)))
+        found = linalg.product(self.sides.without, kernel(self.factors.inducing, u, self.hyp))
+        return np.where(linalg.product(self.sides.axes, u.T) > self.sides.ends[:, None], found, 0.0)
+
     def variance(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
-        """Posterior variance in inference space, as held-out evaluations suggest it."""
-        return self.overconfidence**2 * sgpr.predict_variance(self.hyp, self.factors, u)
+        """Posterior variance in inference space, as held-out evaluations and sisters suggest it."""
+        within = self.overconfidence**2 * sgpr.predict_variance(self.hyp, self.factors, u)
+        return within + (self.differences(u) ** 2).sum(axis=0)
 
     def covariance(self, a: Float[ndarray, "n d"], b: Float[ndarray, "k d"]) -> Float[ndarray, "n k"]:
-        """Posterior covariance between two sets of points, Eq. 19, as held-out evaluations suggest it."""
-        return self.overconfidence**2 * sgpr.predict_covariance(self.hyp, self.factors, a, b)
+        """Posterior covariance between two sets of points, Eq. 19, as held-out evaluations and sisters suggest it."""
+        within = self.overconfidence**2 * sgpr.predict_covariance(self.hyp, self.factors, a, b)
+        return within + linalg.product(self.differences(a).T, self.differences(b))
 
     @property
     def prior_variance(self) -> float:
@@ -64,16 +111,27 @@ class Surrogate:
     def at(self, u: Float[ndarray, "n d"]) -> Located:
         """Points whose covariances are asked for again and again."""
         prior = linalg.solve_lower(self.factors.chol_kernel, kernel(self.factors.inducing, u, self.hyp))
-        return Located(self, u, prior, linalg.solve_lower(self.factors.chol_v, prior))
+        return Located(self, u, prior, linalg.solve_lower(self.factors.chol_v, prior), self.differences(u))
 
     def expectation(self, mixture: Mixture) -> tuple[float, MixtureGradient]:
-        """E_f E_q[f], Eq. 9 by Eq. 22, and its gradient."""
-        return quadrature.expected_and_gradient(mixture, self.hyp, self.factors)
+        """E_f E_q[f], Eq. 9 by Eq. 22, and its gradient, averaged over the sparse GPs."""
+        found = [quadrature.expected_and_gradient(mixture, self.hyp, self.factors)]
+        for sister in self.sisters:
+            value, gradient = quadrature.expected_and_gradient(mixture, sister.hyp, sister.posterior, sister.turn)
+            found.append((value + sister.shift, gradient))
+        share = 1.0 / len(found)
+        average = MixtureGradient(*(share * sum(parts) for parts in zip(*(g for _, g in found), strict=True)))
+        return share * sum(value for value, _ in found), average
 
     def expectation_variance(self, mixture: Mixture) -> float:
-        """The variance of E_q[f], Eq. 23, as held-out evaluations suggest it."""
+        """The variance of E_q[f], Eq. 23, as held-out evaluations and sisters suggest it."""
         covariance = quadrature.integral_covariance(mixture, self.hyp, self.factors)
-        return max(self.overconfidence**2 * float(mixture.weights @ covariance @ mixture.weights), 0.0)
+        within = max(self.overconfidence**2 * float(mixture.weights @ covariance @ mixture.weights), 0.0)
+        each = [quadrature.expected_and_gradient(mixture, self.hyp, self.factors)[0]]
+        for sister in self.sisters:
+            value, _ = quadrature.expected_and_gradient(mixture, sister.hyp, sister.posterior, sister.turn)
+            each.append(value + sister.shift)
+        return within + (float(np.var(each, ddof=1)) if self.sisters else 0.0)
 
     def packed(self) -> tuple[dict[str, ndarray], dict[str, float]]:
         """Plain arrays and scalars by name: with the space, all that `unpacked` needs to make it again."""
@@ -81,6 +139,12 @@ class Surrogate:
         arrays |= {name: getattr(self.factors, name) for name in ("inducing", "weights", "chol_kernel", "chol_v")}
         if self.without is not None:
             arrays["without"] = self.without
+        if self.sides is not None:
+            arrays |= {f"sides_{name}": part for name, part in self.sides._asdict().items()}
+        for number, sister in enumerate(self.sisters):
+            parts = {"turn": sister.turn, "hyperparameters": sister.hyp.pack(), **sister.posterior._asdict()}
+            arrays |= {f"sister_{number}_{name}": part for name, part in parts.items()}
+            arrays[f"sister_{number}_shift"] = np.array(sister.shift)
         scalars = {"offset": self.offset, "jitter": self.factors.jitter}
         return arrays, scalars | {"overconfidence": self.overconfidence, "tested": self.tested}
 
@@ -95,7 +159,19 @@ class Surrogate:
             jitter=scalars["jitter"],
         )
         hyp, without = Hyperparameters.unpack(arrays["hyperparameters"]), arrays.get("without")
-        return cls(space, hyp, factors, scalars["offset"], scalars["overconfidence"], without, scalars["tested"])
+        sides = Sides(*(arrays[f"sides_{name}"] for name in Sides._fields)) if "sides_axes" in arrays else None
+        known = scalars["offset"], scalars["overconfidence"], without, scalars["tested"], sides
+        return cls(space, hyp, factors, *known, tuple(_unpacked_sisters(arrays)))
+
+
+def _unpacked_sisters(arrays: dict[str, ndarray]) -> Iterator[Sister]:
+    for number in count():
+        head = f"sister_{number}_"
+        if f"{head}turn" not in arrays:
+            return
+        hyp = Hyperparameters.unpack(arrays[f"{head}hyperparameters"])
+        posterior = sgpr.Mean(arrays[f"{head}inducing"], arrays[f"{head}weights"])
+        yield Sister(arrays[f"{head}turn"], float(arrays[f"{head}shift"]), hyp, posterior)
 
 
 class Located(NamedTuple):
@@ -105,16 +181,18 @@ class Located(NamedTuple):
     points: Float[ndarray, "n d"]
     prior: Float[ndarray, "m n"]
     post: Float[ndarray, "m n"]
+    differences: Float[ndarray, "k n"]
 
     def take(self, rows: Int[ndarray, " k"]) -> Located:
         """Some of the points."""
         prior, post = (np.asfortranarray(part[:, rows]) for part in (self.prior, self.post))
-        return Located(self.surrogate, self.points[rows], prior, post)
+        return Located(self.surrogate, self.points[rows], prior, post, self.differences[:, rows])
 
     def variance(self) -> Float[ndarray, " n"]:
         """The posterior variance at each point."""
         plain = self.surrogate.hyp.output_variance - np.einsum("mn,mn->n", self.prior, self.prior)
-        return self.surrogate.overconfidence**2 * np.maximum(plain + np.einsum("mn,mn->n", self.post, self.post), 0.0)
+        within = np.maximum(plain + np.einsum("mn,mn->n", self.post, self.post), 0.0)
+        return self.surrogate.overconfidence**2 * within + (self.differences**2).sum(axis=0)
 
     def covariance(self, other: Located) -> Float[ndarray, "n k"]:
         """The posterior covariance with other points, Eq. 19."""
@@ -122,4 +200,5 @@ class Located(NamedTuple):
         out -= linalg.product(np.asfortranarray(self.prior).T, other.prior)
         out += linalg.product(np.asfortranarray(self.post).T, other.post)
         out *= self.surrogate.overconfidence**2
+        out += linalg.product(self.differences.T, other.differences)
         return out

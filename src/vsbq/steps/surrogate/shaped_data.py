@@ -48,14 +48,13 @@ class SparseGP:
     learning_inducing_per_dimension: int = 100
     max_learning_inducing: int = 500
     rounds: int = 3  # of inducing points and hyperparameters in turn
-    corrections: int = 2  # fits after low evaluations that the surrogate contradicts got a say; see `contradiction.py`
     residual_passes: int = 3  # in which what the mean leaves of the evaluations is smoothed and added to it
     gain: float = 1.0  # nats of GP-ELBO that a round has to bring for another one
     tolerable_miss: float = 0.1  # nats by which high-density evaluations may be missed beyond their noise
     max_inducing_per_dimension: int = 200
     max_inducing: int = 1500
     max_candidates: int = 50_000  # evaluations among which inducing points are looked for
-    whiten: bool = True  # try turned coordinates too, keep those in which held-out blocks are predicted better
+    turn: bool = True  # learn the coordinates as well
     trial_points_per_dimension: int = 400
     trial_inducing_per_dimension: int = 35
 
@@ -70,24 +69,45 @@ class SparseGP:
 
 
 class Learnt(NamedTuple):
-    """What is learnt of the surrogate: the hyperparameters of the GP and the logarithm of the shaping strength."""
+    """What is learnt of the surrogate: the hyperparameters of the GP, the logarithm of the shaping strength, and its
+    coordinates B x. B is unit lower triangular; `shear` has what is below its diagonal, row by row, or nothing where
+    the coordinates stay as they are. The location of the mean is in the coordinates before B."""
 
     hyp: Hyperparameters
     log_strength: float
+    shear: Float[ndarray, " s"]
 
     def pack(self) -> Float[ndarray, " p"]:
         """All of it as one vector, as optimisers want it."""
-        return np.append(self.hyp.pack(), self.log_strength)
+        return np.concatenate([self.hyp.pack(), [self.log_strength], self.shear])
 
     @classmethod
-    def unpack(cls, theta: Float[ndarray, " p"]) -> Learnt:
+    def unpack(cls, theta: Float[ndarray, " p"], dimension: int) -> Learnt:
         """The inverse of `pack`."""
-        return cls(Hyperparameters.unpack(theta[:-1]), float(theta[-1]))
+        size = 3 * dimension + 2
+        return cls(Hyperparameters.unpack(theta[:size]), float(theta[size]), theta[size + 1 :])
 
     @property
     def strength(self) -> float:
         """The factor of the shaping noise."""
         return float(np.exp(self.log_strength))
+
+    @property
+    def coordinates(self) -> Float[ndarray, "d d"]:
+        """B."""
+        b = np.eye(len(self.hyp.log_scales))
+        if len(self.shear):
+            b[np.tril_indices(len(b), -1)] = self.shear
+        return b
+
+    @property
+    def turned_hyp(self) -> Hyperparameters:
+        """The hyperparameters for points in the coordinates B x."""
+        return self.hyp._replace(mean_location=self.coordinates @ self.hyp.mean_location)
+
+    def at_home(self) -> Learnt:
+        """The same for evaluations that have been moved to the coordinates B x."""
+        return Learnt(self.turned_hyp, self.log_strength, 0.0 * self.shear)
 
 
 class ShapedData(NamedTuple):
@@ -135,6 +155,10 @@ class ShapedData(NamedTuple):
             values=np.where(rows, np.maximum(self.values, height), self.values),
             shaping=np.where(rows, settings.sd_med**2, self.shaping),
         )
+
+    def turned(self, by: Float[ndarray, "d d"]) -> ShapedData:
+        """The same in coordinates that are multiplied by a matrix of determinant one."""
+        return self._replace(points=self.points @ by.T)
 
     def take(self, rows: Int[ndarray, " k"]) -> ShapedData:
         """Some of the rows."""
