@@ -247,3 +247,24 @@ def test_the_wrong_sign_of_a_trace_is_nearly_always_seen(make_target):
 def test_too_few_or_equal_values_are_not_judged():
     assert not looks_negated(np.zeros((19, 1)), np.arange(19.0))
     assert not looks_negated(np.zeros((30, 1)), np.zeros(30))
+
+
+def scale_of_a_spike(rng, n, power):
+    """A location on a data point and a scale whose density goes like scale ** power."""
+    scale = 10 ** rng.uniform(-5, 1, n)
+    points = np.column_stack([rng.normal(0, 0.1, n), scale])
+    return Evaluations(
+        points, power * np.log(scale) - 0.5 * points[:, 0] ** 2 - scale, bounds=[(None, None), (0, None)]
+    )
+
+
+def test_a_density_without_limit_is_named(rng):
+    found = [f for f in audit(scale_of_a_spike(rng, 400, -1.0)).warnings if f.topic == "unbounded density"]
+    assert len(found) == 1
+    assert "'x2' approaches its lower bound 0" in found[0].message
+    assert "prior that vanishes" in found[0].message
+
+
+def test_a_density_that_vanishes_at_its_bound_is_not_accused(rng):
+    assert not [f for f in audit(scale_of_a_spike(rng, 400, 2.0)).warnings if f.topic == "unbounded density"]
+    assert not [f for f in audit(scale_of_a_spike(rng, 400, 0.0)).warnings if f.topic == "unbounded density"]

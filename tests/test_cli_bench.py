@@ -13,7 +13,15 @@ import vsbq
 ROOT = Path(__file__).parents[1]
 SOURCES = Path(vsbq.__file__).parent
 COMMANDS = ("demo", "audit", "fit", "report", "sample", "suggest", "compare", "bench")
-ACTIONS = (["list"], ["run"], ["table"], ["figures"], ["page", "page.md"])
+ACTIONS = (
+    ["list"],
+    ["run"],
+    ["table"],
+    ["figures"],
+    ["page", "page.md"],
+    ["cases"],
+    ["compare", "old.jsonl", "new.jsonl", "--method", "name"],
+)
 
 #: Whatever is installed here, there is no such package in this process.
 WITHOUT = """

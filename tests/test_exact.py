@@ -50,6 +50,34 @@ def test_prediction(case, rng):
     assert_allclose(variance, np.diag(wanted_cov), rtol=1e-8, atol=1e-10)
 
 
+def test_no_points_have_no_predictions(case):
+    theta, data = case
+    hyp = Hyperparameters.unpack(theta)
+    mean, variance = exact.predict(hyp, exact.fit_factors(hyp, *data), np.empty((0, data[0].shape[1])))
+    assert mean.shape == variance.shape == (0,)
+
+
+def mapped_evidence(theta, points, values, noise, by):
+    """The evidence where all coordinates, those of the mean too, are multiplied by a matrix."""
+    hyp = Hyperparameters.unpack(theta)
+    moved = hyp._replace(mean_location=by @ hyp.mean_location)
+    return reference.exact_evidence(moved.pack(), points @ by.T, values, noise)
+
+
+def test_gradient_by_a_linear_map_of_all_coordinates(case):
+    theta, data = case
+    d, step = data[0].shape[1], 1e-5
+    wanted = np.empty((d, d))
+    for i, j in np.ndindex(d, d):
+        e = np.zeros((d, d))
+        e[i, j] = step
+        up, down = (mapped_evidence(theta, *data, np.eye(d) + sign * e) for sign in (1, -1))
+        wanted[i, j] = (up - down) / (2 * step)
+    assert reference.relative_error(exact.evidence_and_gradient(theta, *data).coordinates, wanted) < 1e-6
+    nearby = exact.evidence_and_gradient(theta + 1e-4, *data).coordinates
+    assert reference.relative_error(nearby, wanted) > 1e-6  # negative control: the check can fail
+
+
 def test_without_noise_the_data_are_interpolated(rng):
     hyp = Hyperparameters.unpack(reference.random_theta(rng, 2))._replace(log_scales=np.full(2, -1.0))
     points = np.stack(np.meshgrid(*2 * [np.linspace(-2, 2, 6)]), axis=-1).reshape(-1, 2)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
+from scipy.integrate import quad
 from scipy.optimize import minimize
 
 import vsbq
@@ -153,17 +154,43 @@ def test_zero_density_is_knowledge(rng):
 
 
 @pytest.mark.parametrize(("low", "direction"), [(-60.0, [1.0, 0.0]), (-60.0, [0.6, 0.8]), (-1e6, [0.6, 0.8])])
-def test_a_cliff_is_seen(low, direction, rng):
+def test_a_cliff_is_seen(low, direction, rng, monkeypatch):
     """A normal cut in half by values that the shaping would hide, or that trimming would drop."""
     x = cloud(rng, 1500)
     values = np.where(x @ direction > -1.0, -0.5 * (x**2).sum(axis=1), low)
     truth = np.log(2 * np.pi) + stats.norm.logsf(-1.0)
     post = vsbq.fit(x, values, rng=1, progress=False)
-    assert agrees(post.log_evidence, truth, 0.1)
+    assert agrees(post.log_evidence, truth, 0.05)
+    assert post.support is not None
     assert (post.sample(4000, rng=0) @ direction < -1.3).mean() < 0.02
-    settings = Steps(surrogate=SparseGP(corrections=0))
-    without = vsbq.fit(x, values, rng=1, progress=False, settings=settings)
-    assert not agrees(without.log_evidence, truth, 0.1)
+    monkeypatch.setattr(sys.modules["vsbq.fit"], "MOST_CLIFFS", 0)
+    without = vsbq.fit(x, values, rng=1, progress=False)
+    assert not agrees(without.log_evidence, truth, 0.05)
+
+
+def in_half(x):
+    return x.sum(axis=1) < 0.3
+
+
+def test_a_told_support_is_exact(rng):
+    """A normal that ends at a plane where nothing was evaluated beyond it."""
+    x = 1.5 * rng.normal(size=(400, 2))
+    x = x[in_half(x)]
+    y = -0.5 * (x**2).sum(axis=1)
+    truth = np.log(2 * np.pi) + stats.norm.logcdf(0.3 / np.sqrt(2))
+    post = vsbq.fit(x, y, support=in_half, rng=0, progress=False)
+    assert agrees(post.log_evidence, truth, 0.02)
+    assert post.refined.evidence.support_sd == 0
+    assert in_half(post.sample(4000, rng=0)).all()
+    assert not agrees(vsbq.fit(x, y, rng=0, progress=False).log_evidence, truth, 0.02)  # the surrogate goes on beyond
+
+
+def test_a_told_support_has_to_agree_with_the_evaluations(rng):
+    x = rng.normal(size=(100, 2))
+    with pytest.raises(vsbq.EvaluationsError, match="with a finite log density have none"):
+        vsbq.fit(x, -0.5 * (x**2).sum(axis=1), support=in_half, rng=0, progress=False)
+    with pytest.raises(vsbq.EvaluationsError, match="returns n booleans"):
+        vsbq.fit(x, -0.5 * (x**2).sum(axis=1), support=lambda x: x, rng=0, progress=False)
 
 
 def test_noise_that_differs_from_point_to_point(rng):
@@ -313,16 +340,18 @@ def test_the_error_grows_where_it_cannot_be_tested(rng):
     assert sds[2] == pytest.approx(5 * refined.evidence.surrogate_sd)
 
 
-def test_mass_beyond_the_evaluations_is_in_the_error(rng):
-    """A normal of which one side only was evaluated, against all of it."""
+def test_what_the_outermost_evaluations_decide_is_in_the_error(rng):
+    """Of a density that is no normal one side only was evaluated, against all of it."""
     x = 1.5 * rng.normal(size=(400, 2))
-    y = -0.5 * (x**2).sum(axis=1)
+    y = -0.5 * (x**2).sum(axis=1) - 0.1 * x[:, 0] ** 4
+    truth = 0.5 * np.log(2 * np.pi) + np.log(quad(lambda a: np.exp(-0.5 * a**2 - 0.1 * a**4), -9, 9)[0])
     whole = vsbq.fit(x, y, rng=0, progress=False)
     side = x[:, 0] < 0.5
     cut = vsbq.fit(x[side], y[side], rng=0, progress=False)
-    assert whole.refined.evidence.beyond < 0.01
-    assert cut.refined.evidence.beyond > 0.1
-    assert abs(cut.log_evidence - np.log(2 * np.pi)) < 3 * cut.log_evidence_sd
+    assert whole.refined.evidence.sides < 1e-3
+    assert cut.refined.evidence.sides > 3e-3
+    for post in (whole, cut):
+        assert abs(post.log_evidence - truth) < 3 * post.log_evidence_sd
 
 
 def test_inducing_points_are_capped():
@@ -333,16 +362,22 @@ def test_inducing_points_are_capped():
     assert post.history.surrogate.inducing <= 60
 
 
-def test_mass_near_zeros_is_in_the_error(rng):
-    """A normal that ends at a plane, from few evaluations: the smooth surrogate leaks beyond."""
-    x = 1.5 * rng.normal(size=(120, 2))
-    y = np.where(x.sum(axis=1) > 0.3, -np.inf, -0.5 * (x**2).sum(axis=1))
-    post = vsbq.fit(x, y, rng=0, progress=False)
-    truth = np.log(2 * np.pi) + stats.norm.logcdf(0.3 / np.sqrt(2))
-    assert abs(post.log_evidence - truth) < 3 * post.log_evidence_sd
-    assert post.refined.evidence.zeros > 0.02
+def test_what_is_open_about_the_edge_is_in_the_error(rng):
+    """A normal that ends at a plane, from few evaluations and from many."""
+    sds = []
+    for n in (60, 1000):
+        x = 1.5 * rng.normal(size=(n, 2))
+        y = np.where(in_half(x), -0.5 * (x**2).sum(axis=1), -np.inf)
+        post = vsbq.fit(x, y, rng=0, progress=False)
+        truth = np.log(2 * np.pi) + stats.norm.logcdf(0.3 / np.sqrt(2))
+        assert abs(post.log_evidence - truth) < 3 * post.log_evidence_sd
+        assert post.log_evidence_sd < 0.5
+        sds.append(post.refined.evidence.support_sd)
+    assert sds[0] > 3 * sds[1] > 0
     inside = np.isfinite(y)
-    assert vsbq.fit(x[inside], y[inside], rng=0, progress=False).refined.evidence.zeros == 0
+    without = vsbq.fit(x[inside], y[inside], rng=0, progress=False)
+    assert without.support is None
+    assert without.refined.evidence.support_sd == 0
 
 
 def test_a_tag_stays_with_the_posterior(rng):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import reference
-from vsbq.numerics.inducing import BLOCK, SHORTLIST, greedy_inducing
+from vsbq.numerics import exact, sgpr
+from vsbq.numerics.inducing import BLOCK, ENOUGH, SHORTLIST, greedy_inducing
 from vsbq.numerics.kernel import Hyperparameters
 
 
@@ -67,3 +68,52 @@ def test_copies_of_a_point_are_not_chosen_twice(rng):
     copies, noise = np.tile(points, (40, 1)), np.tile(noise, 40)
     chosen = greedy_inducing(Hyperparameters.unpack(theta), copies, noise, 200)
     assert len(chosen) == len(np.unique(copies[chosen], axis=0)) == 25
+
+
+# When there are enough
+
+
+def left_over(theta, points, noise, chosen):
+    """½ Tr((K − Q) S⁻¹) with dense matrices."""
+    cov = reference.kernel(theta, points, points)
+    cross = cov[chosen]
+    explained = (cross * np.linalg.solve(cov[np.ix_(chosen, chosen)] + 1e-10 * np.eye(len(chosen)), cross)).sum(axis=0)
+    return 0.5 * ((np.diag(cov) - explained) / noise).sum()
+
+
+def test_there_are_enough_where_more_can_bring_nothing(rng):
+    theta, points, noise = make(rng, 400, width=6.0, noise_spread=0.3)
+    chosen = greedy_inducing(Hyperparameters.unpack(theta), points, noise, 400)
+    assert BLOCK < len(chosen) < 400
+    assert len(chosen) % BLOCK == 0
+    assert left_over(theta, points, noise, chosen) <= ENOUGH
+    assert left_over(theta, points, noise, chosen[:-BLOCK]) > ENOUGH  # and not a block too late
+
+
+def test_noise_says_how_many_are_enough(rng):
+    theta, points, noise = make(rng, 400, width=6.0)
+    hyp = Hyperparameters.unpack(theta)
+    counts = [len(greedy_inducing(hyp, points, factor * noise, 400)) for factor in (1e-4, 1.0, 1e6)]
+    assert counts[0] > counts[1] > counts[2]
+    assert counts[2] <= BLOCK
+
+
+def test_what_more_would_bring_is_small(rng):
+    """Over functions of the prior, evidence exceeds the bound by at most twice the trace on average, and by at least
+    once the trace (Burt et al. 2019)."""
+    theta, points, noise = make(rng, 150, width=6.0, noise_spread=0.3)
+    hyp = Hyperparameters.unpack(theta)
+    root = np.linalg.cholesky(reference.kernel(theta, points, points) + np.diag(noise))
+    values = reference.prior_mean(theta, points) + (root @ rng.standard_normal((150, 40))).T
+    enough = greedy_inducing(hyp, points, noise, 150)
+    for chosen, negligible in ((enough, True), (enough[: len(enough) // 3], False)):
+        gain = np.array(
+            [
+                exact.evidence_and_gradient(theta, points, y, noise).value
+                - sgpr.fit_factors(hyp, points[chosen], points, y, noise)[1]
+                for y in values
+            ]
+        )
+        error, left = 4 * gain.std() / np.sqrt(len(gain)), left_over(theta, points, noise, chosen)
+        assert left - error - 1e-6 < gain.mean() < 2 * left + error + 1e-6
+        assert (gain.mean() < 2 * ENOUGH) == negligible

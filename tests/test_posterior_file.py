@@ -13,6 +13,7 @@ import pytest
 
 import vsbq
 from vsbq.data.transform import WhitenedSpace
+from vsbq.errors import EvaluationsError
 from vsbq.io.files import container, posterior_file
 from vsbq.io.files.posterior_file import PosteriorFileError, load, save
 from vsbq.posterior import Posterior
@@ -56,6 +57,35 @@ def one() -> Posterior:
     return small_posterior("half-bounded")
 
 
+def in_half(x: np.ndarray) -> np.ndarray:
+    return x[:, 0] > x[:, 1]
+
+
+def in_corner(x: np.ndarray) -> np.ndarray:
+    return x.sum(axis=1) < 0.5
+
+
+@pytest.fixture(scope="module")
+def corner() -> Posterior:
+    """A normal that ends at a plane, as evaluations of zero density say."""
+    x = 1.5 * np.random.default_rng(1).normal(size=(300, 2))
+    values = np.where(in_corner(x), -0.5 * (x**2).sum(axis=1), -np.inf)
+    return vsbq.fit(x, values, settings=SETTINGS, rng=0, progress=False)
+
+
+@pytest.fixture(scope="module")
+def told() -> Posterior:
+    """A normal of which one half is there, as the user says."""
+    x = 1.5 * np.random.default_rng(1).normal(size=(400, 2))
+    x = x[in_half(x)]
+    return vsbq.fit(x, -0.5 * (x**2).sum(axis=1), support=in_half, settings=SETTINGS, rng=0, progress=False)
+
+
+def with_surrogate(post: Posterior, surrogate: Surrogate) -> Posterior:
+    region = replace(post.refined.region, surrogate=surrogate)
+    return replace(post, surrogate=surrogate, refined=replace(post.refined, region=region))
+
+
 def same_answers(a: Posterior, b: Posterior) -> bool:
     x = a.sample(200, rng=1)
     return (
@@ -66,22 +96,26 @@ def same_answers(a: Posterior, b: Posterior) -> bool:
     )
 
 
-def identical(a: object, b: object) -> bool:
-    """Whether two objects agree in type and in every field, to the last bit."""
+def identical(a: object, b: object, *, order: bool = True) -> bool:
+    """Whether two objects agree in type and in every field, to the last bit, and in the order of arrays in memory."""
     if type(a) is not type(b):
         return False
     if isinstance(a, np.ndarray):
-        return np.array_equal(a, b, equal_nan=True) and a.flags.f_contiguous == b.flags.f_contiguous
+        return np.array_equal(a, b, equal_nan=True) and (a.flags.f_contiguous == b.flags.f_contiguous or not order)
     if is_dataclass(a):
-        return all(identical(getattr(a, field.name), getattr(b, field.name)) for field in fields(a))
+        return all(identical(getattr(a, field.name), getattr(b, field.name), order=order) for field in fields(a))
     if isinstance(a, tuple):
-        return len(a) == len(b) and all(map(identical, a, b))
+        return len(a) == len(b) and all(identical(*pair, order=order) for pair in zip(a, b, strict=True))
     return a == b
 
 
-def as_stored(post: Posterior) -> Posterior:
-    """What a file holds of a posterior: all but the evaluations in the region, which only the refinement asks for."""
-    return replace(post, refined=replace(post.refined, region=replace(post.refined.region, zeros=None, seen=None)))
+def in_c_order(post: Posterior) -> Posterior:
+    """The same with every array of draws and turns in the order in which files hold it."""
+    sisters = tuple(each._replace(turn=np.ascontiguousarray(each.turn)) for each in post.surrogate.sisters)
+    surrogate = replace(post.surrogate, sisters=sisters)
+    region = replace(post.refined.region, surrogate=surrogate)
+    refined = replace(post.refined, points=np.ascontiguousarray(post.refined.points), region=region)
+    return replace(post, surrogate=surrogate, refined=refined)
 
 
 # Round trips
@@ -96,17 +130,16 @@ def test_round_trip_is_exact(posterior, tmp_path):
 
 
 def test_every_field_comes_back(posterior, tmp_path):
-    assert identical(as_stored(posterior), load(save(posterior, tmp_path / "post.npz")))
+    assert identical(in_c_order(posterior), load(save(posterior, tmp_path / "post.npz")))
 
 
 @pytest.mark.parametrize("rotation", [None, np.array([[1.0, 0.3], [-0.2, 0.9]])], ids=["straight", "rotated"])
 def test_surrogate_in_rotated_coordinates(one, tmp_path, rotation):
     plain = one.surrogate.space.plain
     surrogate = replace(one.surrogate, space=plain if rotation is None else WhitenedSpace(plain, rotation))
-    region = replace(one.refined.region, surrogate=surrogate)
-    turned = replace(one, surrogate=surrogate, refined=replace(one.refined, region=region))
+    turned = with_surrogate(one, surrogate)
     path = save(turned, tmp_path / "post")
-    assert identical(as_stored(turned), load(path))
+    assert identical(in_c_order(turned), load(path))
     if rotation is not None:
         with pytest.raises(PosteriorFileError, match="singular"):
             load(rewritten(path, surrogate_rotation=np.ones((2, 2))))
@@ -125,8 +158,20 @@ def test_a_surrogate_is_plain_arrays_and_numbers(one):
 
 
 def test_a_surrogate_without_blocks_is_taken_apart(one):
-    bare = replace(one.surrogate, without=None)
+    bare = replace(one.surrogate, without=None, sides=None, sisters=())
     assert identical(bare, Surrogate.unpacked(bare.space, *bare.packed()))
+
+
+@pytest.mark.parametrize("kept", [(False, 0), (True, 0), (False, 1), (True, 2)])
+def test_sides_and_sisters_come_back(one, tmp_path, kept):
+    assert len(one.surrogate.sisters) >= 1
+    sides, count = kept
+    sister = one.surrogate.sisters[0]
+    others = (sister, sister._replace(shift=sister.shift + 0.5))[:count]
+    part = with_surrogate(one, replace(one.surrogate, sides=one.surrogate.sides if sides else None, sisters=others))
+    again = load(save(part, tmp_path / "post"))
+    assert identical(in_c_order(part), again)
+    assert (again.surrogate.sides is not None, len(again.surrogate.sisters)) == kept
 
 
 def test_evaluations_come_back(posterior, tmp_path):
@@ -168,6 +213,96 @@ def test_files_without_a_word_on_the_expected_density_are_read(one, tmp_path):
     header = json.loads(np.load(path)["header"].tobytes())
     assert header["refined"].pop("most_rise") == one.refined.region.most_rise > 0
     assert load(rewritten(path, header={"refined": header["refined"]})).refined.region.most_rise == 0.0
+
+
+def test_files_of_version_1_are_read(one, tmp_path):
+    """They have neither sides nor sisters nor a support, and two other parts of the error."""
+    path = save(with_surrogate(one, replace(one.surrogate, sides=None, sisters=())), tmp_path / "post.npz")
+    header = json.loads(np.load(path)["header"].tobytes())
+    del header["support"], header["surrogate"]["sides"], header["surrogate"]["sisters"]
+    del header["refined"]["guessed_variance"]
+    parts = ("value", "surrogate_sd", "outside", "monte_carlo_error", "held_out_sd", "untested")
+    header["evidence"] = {name: header["evidence"][name] for name in parts} | {"beyond": 0.3, "zeros": 0.4}
+    again = load(resigned(path, header | {"format_version": 1}))
+    assert (again.support, again.surrogate.sides, again.surrogate.sisters) == (None, None, ())
+    assert (again.refined.evidence.sides, again.refined.evidence.support_sd) == (0.3, 0.4)
+    assert again.refined.region.guessed_variance == np.inf
+    assert np.isfinite(again.log_pdf(one.sample(50, rng=1))).all()
+    assert identical(again, load(save(again, tmp_path / "again.npz")))  # now of this version
+    with pytest.raises(PosteriorFileError, match="damaged"):
+        load(resigned(path, header | {"format_version": 2}))
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_a_learnt_support_comes_back(corner, tmp_path, compact):
+    assert corner.support.surfaces
+    path = save(corner, tmp_path / "post", compact=compact)
+    again = load(path)
+    assert identical(corner.support, again.support, order=False)
+    assert same_answers(replace(corner, refined=None) if compact else corner, again)
+    assert compact or again.refined.region.support is again.support
+    with pytest.raises(EvaluationsError, match="without support="):
+        load(path, support=in_corner)
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_a_told_support_is_learnt_for_the_file(told, tmp_path, compact):
+    path = save(told, tmp_path / "post", compact=compact)
+    again = load(path)
+    x = np.random.default_rng(3).normal(size=(2000, 2))
+    x = x[np.abs(x[:, 0] - x[:, 1]) > 0.2]  # not quite at the edge
+    assert again.support.told is None
+    np.testing.assert_array_equal(again.support.inside(again.space.forward(x)), in_half(x))
+    assert in_half(again.sample(4000, rng=1)).mean() > 0.99
+    assert path.read_bytes() == save(told, tmp_path / "again", compact=compact).read_bytes()
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_a_told_support_is_exact_if_told_again(told, tmp_path, compact):
+    again = load(save(told, tmp_path / "post", compact=compact), support=in_half)
+    assert identical(told.support, again.support)
+    assert same_answers(replace(told, refined=None) if compact else told, again)
+    x = np.random.default_rng(3).normal(size=(2000, 2))
+    np.testing.assert_array_equal(np.isneginf(again.log_pdf(x)), ~in_half(x))
+    assert compact or again.refined.region.support is again.support
+
+
+def test_surfaces_beside_a_told_support_come_back(told, corner, tmp_path):
+    """Those that were learnt are kept apart from those that stand in for the function."""
+    support = replace(corner.support, told=told.support.told)
+    region = replace(told.refined.region, support=support)
+    both = replace(told, support=support, refined=replace(told.refined, region=region))
+    path = save(both, tmp_path / "post")
+    assert identical(load(path, support=in_half).support, support, order=False)
+    x = np.random.default_rng(3).normal(size=(2000, 2))
+    alone = load(path).support.inside(both.space.forward(x))
+    assert np.mean(alone == support.inside(both.space.forward(x))) > 0.97
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda x: x[:, 0] < x[:, 1] - 0.5, "% of the posterior"),
+        (lambda x: x[0], "support= gave an array"),
+        (lambda x: x.nothing, "support= raised AttributeError"),
+    ],
+)
+def test_another_function_is_refused(told, tmp_path, function, message):
+    path = save(told, tmp_path / "post", compact=True)
+    with pytest.raises(EvaluationsError, match=message):
+        load(path, support=function)
+
+
+def test_a_function_that_cuts_nothing_off_needs_no_surfaces(told, tmp_path):
+    support = replace(told.support, told=told.support.told._replace(in_support=lambda x: np.full(len(x), True)))
+    path = save(replace(told, support=support, refined=None), tmp_path / "post", compact=True)
+    assert load(path).support is None
+    assert load(path, support=in_half).support.told.in_support is in_half
+
+
+def test_refinement_and_posterior_have_one_support(corner, tmp_path):
+    with pytest.raises(PosteriorFileError, match="another support"):
+        save(replace(corner, support=None), tmp_path / "post")
 
 
 def test_evaluations_that_the_door_would_refuse_come_back(one, tmp_path):
@@ -355,10 +490,14 @@ def test_pickle_is_refused_and_not_executed(one, tmp_path, monkeypatch, where):
 
 def rewritten(path: Path, *, header: dict | None = None, **arrays) -> Path:
     """The file with some entries of its header and some arrays changed, and signed again."""
-    members = dict(np.load(path))
-    entries = json.loads(members.pop("header").tobytes()) | (header or {})
-    members |= arrays
-    entries.pop("checksum")
+    return resigned(path, json.loads(np.load(path)["header"].tobytes()) | (header or {}), **arrays)
+
+
+def resigned(path: Path, entries: dict, **arrays) -> Path:
+    """The file with another header and some arrays changed, and signed again."""
+    members = dict(np.load(path)) | arrays
+    members.pop("header")
+    entries = {name: entry for name, entry in entries.items() if name != "checksum"}
     entries["checksum"] = container._checksum(entries, members)
     text = np.frombuffer(json.dumps(entries).encode(), np.uint8)
     np.savez_compressed(path, header=text, **members)
@@ -383,11 +522,9 @@ def test_the_tag_is_in_the_file(one, tmp_path, compact):
 
 def test_files_from_before_tags_are_read(one, tmp_path):
     path = save(one, tmp_path / "fit")
-    members = dict(np.load(path))
-    entries = json.loads(members.pop("header").tobytes())
-    del entries["tag"], entries["checksum"]
-    entries["checksum"] = container._checksum(entries, members)
-    np.savez_compressed(path, header=np.frombuffer(json.dumps(entries).encode(), np.uint8), **members)
+    entries = json.loads(np.load(path)["header"].tobytes())
+    del entries["tag"]
+    resigned(path, entries)
     assert load(path).tag is None
     assert same_answers(one, load(path))
 
@@ -409,6 +546,15 @@ def test_files_from_before_tags_are_read(one, tmp_path):
         ("space_upper", lambda a: a - 5.0, "outside the bounds"),
         ("surrogate_chol_v", lambda a: -a, "Cholesky"),
         ("surrogate_weights", lambda a: a + np.inf, "surrogate_weights"),
+        ("surrogate_sides_axes", lambda a: a[:, :1], "shape"),
+        ("surrogate_sides_ends", lambda a: a + np.nan, "surrogate_sides_ends"),
+        ("surrogate_sides_without", lambda a: a[:-1], "shape"),
+        ("surrogate_sister_0_turn", lambda a: a + np.inf, "surrogate_sister_0_turn"),
+        ("surrogate_sister_0_turn", lambda a: a[0], "shape"),
+        ("surrogate_sister_0_hyperparameters", lambda a: a[:-1], "shape"),
+        ("surrogate_sister_0_inducing", lambda a: a[:-1], "shape"),
+        ("surrogate_sister_0_weights", lambda a: a * np.nan, "surrogate_sister_0_weights"),
+        ("region_lower", lambda a: a + 1e6, "trusted makes no sense"),
         ("evaluations_log_density", lambda a: a + np.inf, "log density"),
         ("evaluations_sd", lambda a: -a, "noise sd"),
     ],
@@ -423,7 +569,7 @@ def test_numbers_that_make_no_posterior(one, tmp_path, name, change, message):
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        ({"format_version": 2, "vsbq_version": "9.0"}, "Upgrade vsbq"),
+        ({"format_version": 3, "vsbq_version": "9.0"}, "Upgrade vsbq"),
         ({"format_version": "1"}, "where int is due"),
         ({"names": ["a", "a"]}, "name"),
         ({"names": ["a", ""]}, "name"),
@@ -448,6 +594,59 @@ def test_numbers_that_make_no_posterior(one, tmp_path, name, change, message):
 def test_headers_that_make_no_posterior(one, tmp_path, header, message):
     with pytest.raises(PosteriorFileError, match=message):
         load(rewritten(save(one, tmp_path / "fit"), header=header))
+
+
+@pytest.mark.parametrize(
+    ("part", "entries", "message"),
+    [
+        ("surrogate", {"sides": 0}, "less than one"),
+        ("surrogate", {"sides": 10**12}, "far larger"),
+        ("surrogate", {"sisters": [{"inducing": 0, "shift": 0.0}]}, "less than one"),
+        ("surrogate", {"sisters": [{"inducing": 3, "shift": 0.0}]}, "shape|claims"),
+        ("surrogate", {"sisters": [{"inducing": 3}]}, "damaged"),
+        ("surrogate", {"sisters": 3}, "damaged"),
+        ("refined", {"guessed_variance": -1.0}, "makes no sense"),
+        ("refined", {"guessed_variance": float("nan")}, "finite"),
+        ("support", {"surfaces": 9}, "shape|claims"),
+        ("support", {"surfaces": -1}, "less than one"),
+        ("support", {"surfaces": 10**12}, "far larger"),
+        ("support", {"stand_ins": 1}, "stand_in_centre"),
+        ("support", {"surfaces": None}, "where int is due"),
+    ],
+)
+def test_parts_of_headers_that_make_no_posterior(corner, tmp_path, part, entries, message):
+    path = save(corner, tmp_path / "fit")
+    changed = json.loads(np.load(path)["header"].tobytes())[part] | entries
+    with pytest.raises(PosteriorFileError, match=message):
+        load(rewritten(path, header={part: changed}))
+
+
+def test_a_shift_of_a_sister_that_is_no_number_is_refused(one, tmp_path):
+    path = save(one, tmp_path / "fit")
+    changed = json.loads(np.load(path)["header"].tobytes())["surrogate"]
+    changed["sisters"][0]["shift"] = float("inf")
+    with pytest.raises(PosteriorFileError, match="shift is not finite"):
+        load(rewritten(path, header={"surrogate": changed}))
+
+
+@pytest.mark.parametrize("compact", [False, True])
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("support_centre", lambda a: a + np.nan, "support_centre"),
+        ("support_centre", lambda a: a[:1], "shape"),
+        ("support_root", lambda a: np.ones_like(a), "singular"),
+        ("support_root", lambda a: a[0], "shape"),
+        ("support_surfaces", lambda a: a + np.inf, "support_surfaces"),
+        ("support_surfaces", lambda a: a[:, :-1], "shape"),
+        ("support_surfaces", lambda a: a[:, :, :-1], "shape"),
+    ],
+)
+def test_surfaces_that_make_no_support(corner, tmp_path, name, change, message, compact):
+    path = save(corner, tmp_path / "fit", compact=compact)
+    rewritten(path, **{name: np.ascontiguousarray(change(np.load(path)[name]))})
+    with pytest.raises(PosteriorFileError, match=message):
+        load(path)
 
 
 def test_changed_header_does_not_fit_the_checksum(one, tmp_path):

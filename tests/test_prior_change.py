@@ -20,10 +20,11 @@ from vsbq.posterior.prior import LogPrior
 from vsbq.settings import Steps
 from vsbq.steps.mixture.policy import VariationalMixture
 from vsbq.steps.refine import Refinement
+from vsbq.steps.support import learn_support
 from vsbq.steps.surrogate.fit import SparseGP
 
 SETTINGS = Steps(
-    surrogate=SparseGP(inducing_per_dimension=25, rounds=2, whiten=False),
+    surrogate=SparseGP(inducing_per_dimension=25, rounds=2, turn=False),
     mixture=VariationalMixture(max_components=3),
     refinement=Refinement(draws=15_000),
 )
@@ -450,3 +451,47 @@ def test_functions_of_many_points_or_of_one(rng, function):
     flat = -np.log(2 * np.pi) if hasattr(function, "__self__") else 0.0
     for rows in (x, x[:2], x[:1]):
         np.testing.assert_allclose(prior(rows), -0.5 * (rows**2).sum(axis=1) + flat, atol=1e-12)
+
+
+# Where the density is not zero
+
+
+def in_half(x):
+    return x[:, 0] < 1.0
+
+
+@pytest.fixture(scope="module")
+def told():
+    """The same model, the parameters of one half alone being possible, as the user says."""
+    seen = evaluated()
+    seen = seen.take(np.flatnonzero(in_half(seen.points)))
+    return vsbq.fit(seen, support=in_half, settings=SETTINGS, rng=1, progress=False)
+
+
+def test_new_weights_keep_to_the_support(told):
+    moved = told.with_prior(new_prior, old_log_prior=old_prior, rng=3)
+    assert moved.prior_change is not None
+    assert moved.support is told.support
+    assert in_half(moved.sample(4000, rng=0)).all()
+    x = np.random.default_rng(0).normal(DATA, 1.0, (500, 2))
+    np.testing.assert_array_equal(np.isneginf(moved.log_pdf(x)), ~in_half(x))
+    mean, sd, evidence = exact([0.5, 0.5], [1.0, 1.0])
+    cut = stats.truncnorm(-np.inf, (1.0 - mean[0]) / sd[0], mean[0], sd[0])
+    assert abs(moved.log_evidence - evidence - stats.norm.logcdf((1.0 - mean[0]) / sd[0])) < 0.02
+    np.testing.assert_allclose(moved.mean(), [cut.mean(), mean[1]], atol=0.03)
+    np.testing.assert_allclose(np.sqrt(np.diagonal(moved.cov())), [cut.std(), sd[1]], atol=0.03)
+    # The mixture is cut off at the edge, so that its bound is one and no mass beyond counts against it.
+    assert moved.log_evidence - 0.3 < moved.elbo < moved.log_evidence + 0.01
+
+
+def test_a_new_fit_is_told_the_support(told, fits):
+    told.with_prior(new_prior, rng=3)
+    assert fits[0][1]["support"] is in_half
+
+
+def test_a_learnt_support_is_learnt_anew(post, fits):
+    u = post.space.forward(post.sample(1000, rng=0))
+    inside = in_half(post.space.inverse(u))
+    learnt = learn_support(u[inside], np.zeros(inside.sum()), u[~inside], np.random.default_rng(0))
+    replace(post, support=learnt).with_prior(new_prior, rng=3)
+    assert fits[0][1]["support"] is None

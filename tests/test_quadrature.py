@@ -169,3 +169,45 @@ def test_a_shift_of_the_values_shifts_the_integrals(case):
     above, _ = sgpr.fit_factors(raised, factors.inducing, points, values + 7.0, noise)
     here = quadrature.expected_and_gradient(mixture, hyp, factors)[1].weights
     assert_allclose(quadrature.expected_and_gradient(mixture, raised, above)[1].weights, here + 7.0, rtol=1e-8)
+
+
+# Turned coordinates
+
+
+def turn_of(rng, d):
+    """A matrix far from a rotation."""
+    return np.eye(d) + 0.5 * rng.normal(size=(d, d))
+
+
+def test_a_turn_is_a_mixture_moved_by_hand(case, rng):
+    theta, factors, _, mixture = case
+    hyp, turn = Hyperparameters.unpack(theta), turn_of(rng, mixture.means.shape[1])
+    cov = [turn @ tril @ tril.T @ turn.T for tril in mixture.trils]
+    moved = Mixture(mixture.log_weights, np.array([turn @ mean for mean in mixture.means]), np.linalg.cholesky(cov))
+    value, gradient = quadrature.expected_and_gradient(mixture, hyp, factors, turn)
+    wanted, by_hand = quadrature.expected_and_gradient(moved, hyp, factors)
+    assert value == pytest.approx(wanted, rel=1e-9)
+    assert_allclose(gradient.weights, by_hand.weights, rtol=1e-9)
+    assert value != pytest.approx(quadrature.expected_and_gradient(mixture, hyp, factors)[0], rel=1e-3)
+
+
+def test_the_gradient_with_a_turn_by_differences(case, rng):
+    theta, factors, _, mixture = case
+    hyp, turn, step = Hyperparameters.unpack(theta), turn_of(rng, mixture.means.shape[1]), 1e-5
+    gradient = quadrature.expected_and_gradient(mixture, hyp, factors, turn)[1]
+    nearby = mixture._replace(means=mixture.means + 1e-3, trils=1.001 * mixture.trils)
+    elsewhere = quadrature.expected_and_gradient(nearby, hyp, factors, turn)[1]
+    for name in ("means", "trils"):
+        part, slopes = getattr(mixture, name), np.zeros_like(getattr(mixture, name))
+        free = np.tril(np.ones_like(part)) if name == "trils" else np.ones_like(part)
+        for where in zip(*np.nonzero(free), strict=True):
+            e = np.zeros_like(part)
+            e[where] = step
+            up, down = (
+                quadrature.expected_and_gradient(mixture._replace(**{name: part + s * e}), hyp, factors, turn)[0]
+                for s in (1, -1)
+            )
+            slopes[where] = (up - down) / (2 * step)
+        assert reference.relative_error(getattr(gradient, name), slopes) < 1e-6
+        assert reference.relative_error(getattr(elsewhere, name), slopes) > 1e-6  # negative control
+    assert_allclose(gradient.trils, np.tril(gradient.trils))

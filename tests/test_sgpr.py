@@ -94,6 +94,8 @@ def test_gradient_by_a_linear_map_of_all_coordinates(case):
         wanted[i, j] = (mapped(np.eye(d) + e) - mapped(np.eye(d) - e)) / (2 * step)
     got = sgpr.bound_and_gradient(theta, inducing, points, values, noise).coordinates
     assert reference.relative_error(got, wanted) < 1e-6
+    nearby = sgpr.bound_and_gradient(theta + 1e-4, inducing, points, values, noise).coordinates
+    assert reference.relative_error(nearby, wanted) > 1e-6  # negative control: the check can fail
 
 
 def test_prediction_is_that_of_the_dense_formula(case, rng):

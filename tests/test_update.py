@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -135,3 +136,28 @@ def test_a_constant_prior_is_that_of_new_evaluations_too(cloud):
 def test_a_prior_that_the_earlier_ones_lack_is_refused(estimated):
     with pytest.raises(EvaluationsError, match="hold no log prior"):
         joined(estimated, NEW, NEW_VALUES, log_prior=-1.0)
+
+
+def test_a_told_support_is_told_the_next_fit(cloud, monkeypatch):
+    points, values = cloud
+
+    def in_support(x):
+        return x[:, 0] < 0.5
+
+    inside = in_support(points)
+    post = vsbq.fit(points[inside], values[inside], support=in_support, rng=0, progress=False)
+    again = post.update([[0.4, 0.0]], [-0.08], rng=0, progress=False)
+    assert again.support.told.in_support is in_support
+    assert in_support(again.sample(1000, rng=0)).all()
+    with pytest.raises(EvaluationsError, match="support= says that 1 evaluations"):
+        post.update([[0.6, 0.0]], [-0.18], rng=0, progress=False)
+    given = []
+
+    def noted(*_, **options):
+        given.append(options["support"])
+        return post
+
+    monkeypatch.setattr("vsbq.analysis.update.fit", noted)
+    for support in (replace(post.support, told=None), None):
+        replace(post, support=support).update([[0.4, 0.0]], [-0.08])
+    assert given == [None, None]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from truth_marks import needs_truth
 from vsbq.cli import main
 from vsbq_bench.lines import read_lines
 from vsbq_bench.suites import Block
@@ -15,10 +16,20 @@ def tiny(monkeypatch):
     monkeypatch.setattr("vsbq_bench.command.SUITES", TINY)
 
 
+@needs_truth("observer_simulated")
 def test_list_names_problems_methods_and_suites(capsys):
     assert main(["bench", "list"]) == 0
     said = capsys.readouterr().out
-    for word in ("two_moons", "timing", "lotka_volterra", "vsbq_paper", "bbvi_mog50", "small"):
+    for word in (
+        "two_moons",
+        "timing",
+        "lotka_volterra",
+        "observer",
+        "vsbq_paper",
+        "bbvi_mog50",
+        "small",
+        "zoo-control",
+    ):
         assert word in said
     assert "partial" not in said
 

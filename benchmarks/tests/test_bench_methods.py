@@ -7,6 +7,7 @@ import pytest
 
 from vsbq_bench.ablation import STEPS
 from vsbq_bench.catalogue import METHODS
+from vsbq_bench.methods.control import CONTROLS
 from vsbq_bench.metrics import gskl
 from vsbq_bench.problems import Problem
 from vsbq_bench.task import Answer, Target, Task
@@ -20,10 +21,17 @@ CENTRE = np.array([1.0, -2.0])
 # test allows it to reach is not the posterior.
 NOT_ACCURATE = {name for name in METHODS if name.startswith("bbvi")}
 SAME_CODE = {name for name in METHODS if name.endswith("_paper")} - {"vsbq_paper"}  # slower settings of another one
-SLOW = {"nnr", "dynesty", "slice_surrogate", "vsbq_paper", *STEPS}  # small versions run in test files of their own
+SLOW = {
+    "nnr",
+    "dynesty",
+    "slice_surrogate",
+    "vsbq_paper",
+    *STEPS,
+    *CONTROLS,
+}  # small versions run in test files of their own
 NO_EVIDENCE = {"emcee", "slice_surrogate"}
 EXACT_TARGET = {"laplace", "emcee", "dynesty"}
-RECYCLE = {"vsbq", "vsbq_paper", "nnr", "slice_surrogate", *STEPS}
+RECYCLE = {"vsbq", "vsbq_paper", "nnr", "slice_surrogate", *STEPS, *CONTROLS}
 
 
 @cache

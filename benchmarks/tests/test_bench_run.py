@@ -114,6 +114,14 @@ def test_stored_lines_name_what_exists(suite):
     assert {line.problem.removesuffix("_simulated") for line in lines} <= set(PROBLEMS)
 
 
+def test_the_observer_is_run_as_printed_once():
+    jobs = [job._replace(seed=0) for job in jobs_of("observer")]
+    place = ("observer", 0.0, "cma", 3000)
+    assert jobs.count(Job(*place, "vsbq", 0)) == 3
+    assert jobs.count(Job(*place, "vsbq_paper", 0)) == 1
+    assert len(jobs) == 4
+
+
 def test_suites_go_seed_by_seed_without_repetition():
     jobs = jobs_of("paper")
     assert [job.seed for job in jobs] == sorted(job.seed for job in jobs)

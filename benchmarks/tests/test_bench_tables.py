@@ -230,6 +230,11 @@ def test_unknown_names_are_shown_as_they_are():
     assert "Lumpy" in table
 
 
+def test_the_observer_is_beyond_the_paper():
+    table = TABLES["beyond"](cell_of("observer_simulated", "vsbq", [0.1]))
+    assert "**Causal inference, 12 parameters (simulated data)**" in table
+
+
 def test_every_table_without_lines_and_twice_the_same():
     assert all(table([]) == "*No runs yet.*" for table in TABLES.values())
     lines = synthetic_lines()

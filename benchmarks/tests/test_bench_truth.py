@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from truth_marks import needs_truth, with_truth
 from vsbq_bench import behaviour, reference_sampler
-from vsbq_bench.behaviour import EXPERIMENTS, lotka_volterra, multisensory, own_truth_path, timing
+from vsbq_bench.behaviour import EXPERIMENTS, lotka_volterra, multisensory, observer, own_truth_path, timing
 from vsbq_bench.problems import rosenbrock_gaussian
 from vsbq_bench.reference_sampler import (
     Chains,
@@ -26,8 +27,13 @@ from vsbq_bench.reference_sampler import (
 from vsbq_bench.truth import TOLERANCE, Truth, data_digest, load_truth, read_truth, write_truth
 
 SHORT = ReferenceSampler(walkers=60, burn_in=150, steps=300, components=8, pilot=3000, proposals=10_000, draws=4000)
-STORED = {"timing_simulated": timing, "multisensory_simulated": multisensory, "lotka_volterra": lotka_volterra}
-PUBLISHED = {"timing": timing, "multisensory": multisensory}
+STORED = {
+    "timing_simulated": timing,
+    "multisensory_simulated": multisensory,
+    "observer_simulated": observer,
+    "lotka_volterra": lotka_volterra,
+}
+PUBLISHED = {"timing": timing, "multisensory": multisensory, "observer": observer}
 
 
 @pytest.fixture
@@ -230,18 +236,18 @@ def check_stored(name, problem, rng):
     assert not agree(centre + 2 * (draws - centre), weighted)[1].any()
 
 
-@pytest.mark.parametrize("name", STORED)
+@pytest.mark.parametrize("name", [with_truth(name) for name in STORED])
 def test_stored_truth_is_the_posterior(name, rng, no_data):
     check_stored(name, STORED[name](), rng)
 
 
 @pytest.mark.skipif(not os.environ.get("VSBQ_DATA"), reason="VSBQ_DATA names no folder with the published data")
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", [with_truth(name) for name in PUBLISHED])
 def test_stored_truth_is_the_posterior_of_the_published_data(name, rng):
     check_stored(name, PUBLISHED[name](), rng)
 
 
-@pytest.mark.parametrize("name", STORED)
+@pytest.mark.parametrize("name", [with_truth(name) for name in STORED])
 def test_problem_is_complete_and_travels_light(name, rng, no_data):
     problem = STORED[name]()
     draws = problem.draw(20, rng)
@@ -270,7 +276,10 @@ def write_trials(path, experiment, seed):
     return path
 
 
-@pytest.mark.parametrize("experiment", [e for e in EXPERIMENTS if e.name in PUBLISHED], ids=lambda e: e.name)
+@pytest.mark.parametrize(
+    "experiment",
+    [pytest.param(e, marks=[needs_truth(e.name), needs_truth(f"{e.name}_simulated")], id=e.name) for e in EXPERIMENTS],
+)
 def test_other_data_have_no_truth_until_one_is_made(experiment, tmp_path, no_data, rng):
     data = write_trials(tmp_path / "mine.csv", experiment, 5)
     make = PUBLISHED[experiment.name]

@@ -14,7 +14,7 @@ from vsbq_bench.lines import Cell, Line
 from vsbq_bench.published import NOTHING, number, problem_name
 from vsbq_bench.tables import NOT_RUN, Summary, summarise
 
-__all__ = ["STEPS", "ablation"]
+__all__ = ["LABELS", "STEPS", "ablation"]
 
 
 STEPS: Mapping[str, Steps] = MappingProxyType(
@@ -24,6 +24,7 @@ STEPS: Mapping[str, Steps] = MappingProxyType(
         "ablation_unrefined": Steps(refinement=None),
         "ablation_unshaped": Steps(surrogate=SparseGP(shaping=PublishedGP().shaping)),
         "ablation_unpassed": Steps(surrogate=SparseGP(residual_passes=0)),
+        "ablation_alone": Steps(surrogate=SparseGP(sisters=0)),
     }
 )
 
@@ -34,6 +35,7 @@ LABELS = {
     "ablation_unrefined": "without refinement",
     "ablation_unshaped": "with the printed noise shaping",
     "ablation_unpassed": "without residual passes",
+    "ablation_alone": "without sisters",
     "vsbq_paper": "as printed",
 }
 

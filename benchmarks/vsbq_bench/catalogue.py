@@ -9,9 +9,10 @@ from types import MappingProxyType
 
 from vsbq.settings import Settings
 from vsbq_bench.ablation import STEPS
-from vsbq_bench.behaviour import lotka_volterra, multisensory, timing
+from vsbq_bench.behaviour import lotka_volterra, multisensory, observer, timing
 from vsbq_bench.lumpy import lumpy
 from vsbq_bench.methods.bbvi import BbviSettings, bbvi
+from vsbq_bench.methods.control import few_inducing, narrow_region
 from vsbq_bench.methods.laplace import laplace
 from vsbq_bench.methods.nnr import NnrSettings, nnr
 from vsbq_bench.methods.recycle import recycle
@@ -31,6 +32,7 @@ PROBLEMS: Mapping[str, Callable[[], Problem]] = MappingProxyType(
         "rosenbrock_gaussian": rosenbrock_gaussian,
         "timing": timing,
         "multisensory": multisensory,
+        "observer": observer,
         "lumpy": lumpy,
         "lotka_volterra": lotka_volterra,
         **ZOO,
@@ -53,6 +55,8 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "vsbq": partial(recycle, settings=Settings()),
         "vsbq_paper": partial(recycle, settings=Settings.paper()),
         **{name: partial(recycle, settings=settings) for name, settings in STEPS.items()},
+        "control_few_inducing": few_inducing,
+        "control_narrow_region": narrow_region,
         "laplace": laplace,
         **{name: partial(bbvi, settings=replace(choice, samples=(10, 100))) for name, choice in FAMILIES.items()},
         **{f"{name}_paper": partial(bbvi, settings=choice) for name, choice in FAMILIES.items()},

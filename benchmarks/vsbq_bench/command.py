@@ -7,7 +7,8 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 
 from vsbq.errors import VsbqError
-from vsbq_bench.lines import Line, read_lines
+from vsbq_bench.lines import Line
+from vsbq_bench.stored import of_cases, of_problems, stored_lines
 from vsbq_bench.suites import CASE_SUITES, SUITES, Job, jobs_of
 
 __all__ = [
@@ -58,11 +59,15 @@ def show_cases(options: Namespace) -> int:
 
 def compare_results(options: Namespace) -> int:
     """Print what got better and worse between two files of results."""
-    from vsbq_bench.cases.compare import compare
+    from vsbq_bench.cases.compare import DEFAULT, compare, of_method
     from vsbq_bench.cases.report import comparison_in_words
     from vsbq_bench.cases.result_files import lines_of_two
 
-    print(comparison_in_words(compare(*lines_of_two(options.old, options.new))))
+    old, new = lines_of_two(options.old, options.new)
+    if options.method is not None:
+        _check("method", [options.method], sorted({line.method for line in new}))
+        old, new = of_method(old, DEFAULT), of_method(new, options.method)
+    print(comparison_in_words(compare(old, new)))
     return 0
 
 
@@ -91,9 +96,14 @@ def run_suite(options: Namespace) -> int:
 
 def print_tables(options: Namespace) -> int:
     """Print the tables."""
+    from vsbq_bench.page import CASE_TABLES
     from vsbq_bench.tables import all_tables
 
-    print(all_tables(_lines(options)))
+    lines = _lines(options)
+    problems, cases = of_problems(lines), of_cases(lines)
+    parts = [all_tables(problems)] if problems else []
+    parts += [f"## {name}\n\n{table(cases)}" for name, table in CASE_TABLES.items()] if cases else []
+    print("\n\n".join(parts))
     return 0
 
 
@@ -108,12 +118,12 @@ def draw_figures(options: Namespace) -> int:
 
 def refresh_page(options: Namespace) -> int:
     """Refresh the tables of a page, and the figures beside it."""
-    from vsbq_bench.page import refresh, write_figures
+    from vsbq_bench.page import figures_of, refresh, write_figures
 
     lines = _lines(options)
     text = refresh(options.page.read_text(encoding="utf-8"), lines)
-    if "<!-- begin: figure-" in text:
-        write_figures(lines, options.page.parent / "results")
+    if names := figures_of(text):
+        write_figures(lines, options.page.parent / "results", only=names)
     options.page.write_text(text, encoding="utf-8")
     return 0
 
@@ -145,9 +155,7 @@ def _check(kind: str, names: Sequence[str], known: Iterable[str]) -> None:
 
 
 def _lines(options: Namespace) -> list[Line]:
-    # Of several lines of a run the last one counts: those that are there for their run times come first.
-    suites = [options.suite] if options.suite else sorted(SUITES, key=lambda suite: suite != "runtime")
-    lines = read_lines(options.results / f"{suite}.jsonl" for suite in suites)
+    lines = stored_lines(options.results, options.suite)
     if not lines:
         raise VsbqError(f"There are no lines in {options.results}; `vsbq bench run` makes some.")
     return lines

@@ -1,13 +1,14 @@
 """The results page: prose by hand, and between markers the tables and figures made from the lines.
 
 A block starts with `<!-- begin: NAME -->` and ends with `<!-- end: NAME -->`, each alone on its line. Names are those
-of `TABLES` after "table-" and those of `PICTURES` after "figure-". What is outside the blocks is left alone.
+of `TABLES` after "table-" and those of `PICTURES` after "figure-". What is outside the blocks is left alone. The cases
+of the zoo have tables and pictures of their own, made from their lines only; all others are made without these.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -21,16 +22,20 @@ from vsbq.fit import fit
 from vsbq_bench import figures
 from vsbq_bench.ablation import ablation
 from vsbq_bench.calibration_table import calibration
+from vsbq_bench.cases.before_now import by_kind, summary
+from vsbq_bench.cases.picture import calibration_picture
+from vsbq_bench.cases.variants import ablation_of_cases, control
 from vsbq_bench.lines import Line
 from vsbq_bench.overview import OVERVIEWS
 from vsbq_bench.problems import Problem, rosenbrock_gaussian, two_moons
+from vsbq_bench.stored import of_cases, of_problems
 from vsbq_bench.tables import NOT_RUN
 from vsbq_bench.tables import TABLES as DETAILED
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["PICTURES", "Picture", "refresh", "write_figures"]
+__all__ = ["CASE_PICTURES", "CASE_TABLES", "PICTURES", "Picture", "figures_of", "refresh", "write_figures"]
 
 FOLDER = "results"  # where the pictures are, seen from the page
 COLOURS = 128
@@ -59,6 +64,16 @@ def _fresh_fit(lines: Sequence[Line], make: Callable[[], Problem]) -> Figure:
 
 
 _PANELS = "Medians with shaded 95 % intervals; dash-dotted lines are the thresholds 1, 0.2 and 1/8."
+
+CASE_TABLES: Mapping[str, Callable[[Sequence[Line]], str]] = MappingProxyType(
+    {
+        "zoo-development": partial(by_kind, half="development"),
+        "zoo-validation": partial(by_kind, half="validation"),
+        "zoo-summary": summary,
+        "zoo-control": control,
+        "zoo-ablation": ablation_of_cases,
+    }
+)
 
 TABLES = MappingProxyType({**DETAILED, **OVERVIEWS, "ablation": ablation, "calibration": calibration})
 
@@ -106,6 +121,17 @@ PICTURES: Mapping[str, Picture] = MappingProxyType(
     }
 )
 
+CASE_PICTURES: Mapping[str, Picture] = MappingProxyType(
+    {
+        "zoo-calibration": Picture(
+            calibration_picture,
+            "The size of the error of the log evidence against its stated standard deviation, a point for each run of "
+            "the validation half: on the left the first version, on the right the one of now. Points above the shaded "
+            "band are more than two stated standard deviations off.",
+        ),
+    }
+)
+
 
 def refresh(text: str, lines: Sequence[Line]) -> str:
     """Return the page with the content of every block made anew from the lines."""
@@ -135,23 +161,43 @@ def _trouble(kind: str, opened: str | None) -> str:
     return "ends a block that was not begun" if opened is None else f"is inside the block {opened!r}"
 
 
+def figures_of(text: str) -> list[str]:
+    """Return the names of the figures that a page has blocks for."""
+    names = [
+        marker.group(2) for marker in map(MARKER.match, text.splitlines()) if marker and marker.group(1) == "begin"
+    ]
+    return [name.removeprefix("figure-") for name in names if name.startswith("figure-")]
+
+
 def _content(name: str, number: int, lines: Sequence[Line]) -> str:
     kind, _, key = name.partition("-")
-    if kind == "table" and key in TABLES:
-        return TABLES[key](lines)
-    if kind == "figure" and key in PICTURES:
-        picture = PICTURES[key]
-        return f"![{picture.alt}]({FOLDER}/{key}.png)" if picture.live or picture.draw(lines) else NOT_RUN
-    known = [f"table-{key}" for key in TABLES] + [f"figure-{key}" for key in PICTURES]
+    tables, pictures = {**TABLES, **CASE_TABLES}, {**PICTURES, **CASE_PICTURES}
+    if kind == "table" and key in tables:
+        return tables[key](_own_lines(key, lines))
+    if kind == "figure" and key in pictures:
+        picture = pictures[key]
+        shown = picture.live or picture.draw(_own_lines(key, lines)) is not None
+        return f"![{picture.alt}]({FOLDER}/{key}.png)" if shown else NOT_RUN
+    known = [f"table-{key}" for key in tables] + [f"figure-{key}" for key in pictures]
     raise VsbqError(f"Line {number} of the page: there is no block {name!r}; there are {', '.join(known)}.")
 
 
-def write_figures(lines: Sequence[Line], folder: Path, *, live: bool = True) -> list[Path]:
-    """Draw every figure that the lines allow, and the live ones unless told not to; return the files."""
+def _own_lines(key: str, lines: Sequence[Line]) -> list[Line]:
+    return of_cases(lines) if key in CASE_TABLES or key in CASE_PICTURES else of_problems(lines)
+
+
+def write_figures(
+    lines: Sequence[Line], folder: Path, *, live: bool = True, only: Collection[str] | None = None
+) -> list[Path]:
+    """Draw every figure that the lines allow, the live ones unless told not to; return the files.
+
+    `only` are the names of those that are wanted, None for all.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, picture in PICTURES.items():
-        figure = picture.draw(lines) if live or not picture.live else None
+    for name, picture in {**PICTURES, **CASE_PICTURES}.items():
+        wanted = (only is None or name in only) and (live or not picture.live)
+        figure = picture.draw(_own_lines(name, lines)) if wanted else None
         if figure is not None:
             written.append(folder / f"{name}.png")
             _save(figure, written[-1])

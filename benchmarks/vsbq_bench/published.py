@@ -43,6 +43,7 @@ PROBLEM_NAMES: Mapping[str, str] = MappingProxyType(
         "rosenbrock_gaussian": "Rosenbrock–Gaussian",
         "timing": "Bayesian timing",
         "multisensory": "Multisensory causal inference",
+        "observer": "Causal inference, 12 parameters",
         "lumpy": "Lumpy",
         "lotka_volterra": "Lotka–Volterra",
     }

@@ -11,13 +11,14 @@ from typing import NamedTuple
 from vsbq_bench.ablation import STEPS
 from vsbq_bench.zoo import ZOO
 
-__all__ = ["CASE_SUITES", "SUITES", "Block", "Job", "jobs_of"]
+__all__ = ["CASE_SUITES", "SUITES", "Block", "CaseBlock", "Job", "jobs_of"]
 
 OURS = ("vsbq", "vsbq_paper")
 SYNTHETIC = ("two_moons", "rosenbrock_gaussian")
 BEHAVIOUR = ("timing", "multisensory")
 FURTHER = ("lumpy", "lotka_volterra")
 ABLATION = tuple(STEPS)
+CASE_ABLATION = ("ablation_unturned", "ablation_unpassed", "ablation_unshaped", "ablation_alone")
 NOISE_LEVELS = (0.0, 1.0, 3.0, 5.0, 7.0)
 FEWER = (1000, 2000)
 BBVI = ("bbvi_diagonal", "bbvi_full", "bbvi_mog5", "bbvi_mog50")
@@ -86,6 +87,11 @@ SUITES: Mapping[str, tuple[Block, ...]] = MappingProxyType(
             Block(problems=FURTHER, methods=("vsbq",), seeds=10),
             Block(problems=FURTHER, methods=("vsbq_paper",), seeds=3),
         ),
+        # As many parameters as the method is meant for, and a model of behaviour.
+        "observer": (
+            Block(problems=("observer",), methods=("vsbq",), seeds=3),
+            Block(problems=("observer",), methods=("vsbq_paper",), seeds=1),
+        ),
         # Other kinds of targets: bounded, correlated, heavy-tailed, with several modes, of one and of many parameters.
         "zoo": (Block(problems=tuple(ZOO), methods=("vsbq",), noise_sds=(0.0, 2.0), seeds=3),),
         # On an otherwise idle machine, one run at a time: what the table of run times is made from.
@@ -98,9 +104,23 @@ SUITES: Mapping[str, tuple[Block, ...]] = MappingProxyType(
 )
 
 
-# The cases that nobody tuned on, by halves: each case is a problem with a trace of its own.
-CASE_SUITES: Mapping[str, str] = MappingProxyType(
-    {"zoo-development": "development", "zoo-validation": "validation"},
+class CaseBlock(NamedTuple):
+    """A half of the cases that nobody tuned on, each a problem with a trace of its own, and what is run on it."""
+
+    half: str
+    methods: tuple[str, ...] = ("vsbq",)
+    once: bool = False  # the first seed only
+
+
+CASE_SUITES: Mapping[str, CaseBlock] = MappingProxyType(
+    {
+        "zoo-development": CaseBlock("development"),
+        "zoo-validation": CaseBlock("validation"),
+        # The default made worse on purpose, which a comparison has to see.
+        "zoo-control": CaseBlock("development", ("control_few_inducing", "control_narrow_region"), once=True),
+        # The default without one of its parts.
+        "zoo-ablation": CaseBlock("validation", CASE_ABLATION, once=True),
+    }
 )
 
 
@@ -113,10 +133,11 @@ def jobs_of(suite: str) -> list[Job]:
     return sorted(dict.fromkeys(jobs), key=lambda job: job.seed)
 
 
-def _case_jobs(half: str) -> list[Job]:
+def _case_jobs(block: CaseBlock) -> list[Job]:
     from vsbq_bench.cases.cases import seeds_of
 
     return [
-        Job(case.name, case.noise_sd, case.optimiser, case.evaluations_per_dimension, "vsbq", seed)
-        for case, seed in seeds_of(half)
+        Job(case.name, case.noise_sd, case.optimiser, case.evaluations_per_dimension, method, seed)
+        for method, (case, seed) in product(block.methods, seeds_of(block.half))
+        if seed == 0 or not block.once
     ]

@@ -30,7 +30,6 @@ from vsbq.steps.surrogate.fit import fit_sparse_gp
 from vsbq.steps.surrogate.shaped_data import SparseGP
 from vsbq.steps.trim import TrainingSet, trim_evaluations
 
-
 #: How often evaluations beyond a cliff are set apart, and the surrogate fitted without them.
 MOST_CLIFFS = 2
 

@@ -38,6 +38,8 @@ class ExactGP:
     offset: float
     overconfidence: float
     without: Any  # (b, n): changes of the weights if blocks of evaluations were not there
+    ends: Any  # (2 d): how far the better evaluations go, up and down each axis
+    without_ends: Any  # (2 d, n): changes of the weights if the outermost ones there were not
     tested: float = 1.0
 
     @property
@@ -50,6 +52,9 @@ class ExactGP:
     def mean(self, u):
         return exact.predict(self.hyp, self.factors, u)[0]
 
+    def means(self, u):
+        return self.mean(u)[None]
+
     def variance(self, u):
         return self.overconfidence**2 * exact.predict(self.hyp, self.factors, u)[1]
 
@@ -61,6 +66,10 @@ class ExactGP:
 
     def changes(self, u):
         return self.without @ kernel(self.factors.points, u, self.hyp)
+
+    def changes_beyond(self, u):
+        found = self.without_ends @ kernel(self.factors.points, u, self.hyp)
+        return np.where(self.ends[:, None] < np.column_stack([u, -u]).T, found, 0.0)
 
     def expectation(self, mixture: Mixture) -> tuple[float, MixtureGradient]:
         """Σ_k w_k ∫ N(x; μ_k, Σ_k) (m(x) + κ(x, X) α) dx, and its derivatives."""
@@ -127,7 +136,7 @@ class ExactGPStep:
         self, training: TrainingSet, rng: np.random.Generator, progress: Progress
     ) -> tuple[ExactGP, TrainingSet, SurrogateFit]:
         """The model, the evaluations in its coordinates, and how it came about."""
-        training = training if self.rotation is None else training.whitened(self.rotation)
+        training = training if self.rotation is None else training.turned(self.rotation)
         noise = noise_variance(training)
         regression = (training.points, training.values, noise)
         prior = _prior(training)
@@ -141,8 +150,10 @@ class ExactGPStep:
         )
         hyp = Hyperparameters.unpack(found.argument)
         factors = exact.fit_factors(hyp, *regression)
-        doubt, without = _left_out(factors, training, rng)
-        model = ExactGP(training.space, hyp, factors, training.offset, doubt, without)
+        precision = linalg.inverse_from_cholesky(factors.chol)
+        doubt, without = _left_out(factors, precision, training, rng)
+        ends = _outermost(factors, precision, training)
+        model = ExactGP(training.space, hyp, factors, training.offset, doubt, without, *ends)
         near = near_top(training.level, POSTERIOR, training.dimension)
         miss = float(np.sqrt(np.mean((model.mean(training.points) - training.values)[near] ** 2)))
         count, turned = len(training), self.rotation is not None
@@ -166,10 +177,9 @@ def _prior(training: TrainingSet) -> GaussianPrior:
     return GaussianPrior(mean, sd, mean - 6 * sd, mean + 6 * sd)
 
 
-def _left_out(factors: exact.ExactFactors, training: TrainingSet, rng: np.random.Generator):
+def _left_out(factors: exact.ExactFactors, precision: Any, training: TrainingSet, rng: np.random.Generator):
     """By how much errors exceed the stated sd where blocks of evaluations are left out, and what that does to the
     weights: with P = (K + S)⁻¹ the residual of block B is P_BB⁻¹ α_B, its covariance P_BB⁻¹."""
-    precision = linalg.inverse_from_cholesky(factors.chol)
     near = np.flatnonzero(near_top(training.level, NEGLIGIBLE, training.dimension))
     label = cluster_centres(training.points[near], BLOCKS, rng)[1]
     squares, without = [], []
@@ -179,3 +189,15 @@ def _left_out(factors: exact.ExactFactors, training: TrainingSet, rng: np.random
         squares.append(np.mean(residual**2 / np.diagonal(covariance)))
         without.append(-precision[:, rows] @ residual)
     return float(np.sqrt(max(1.0, np.mean(squares)))), np.array(without)
+
+
+def _outermost(factors: exact.ExactFactors, precision: Any, training: TrainingSet):
+    """Up and down each axis: how far the better evaluations go, and the same without a tenth of them."""
+    near = np.flatnonzero(near_top(training.level, NEGLIGIBLE, training.dimension))
+    along = np.column_stack([training.points[near], -training.points[near]])
+    without = []
+    for side in along.T:
+        rows = near[np.argsort(-side)[: max(1, len(near) // 10)]]
+        residual = np.linalg.solve(precision[np.ix_(rows, rows)], factors.weights[rows])
+        without.append(-precision[:, rows] @ residual)
+    return along.max(axis=0), np.array(without)

@@ -8,7 +8,7 @@ import pytest
 from vsbq.numerics import sgpr
 from vsbq.numerics.kernel import Hyperparameters, kernel
 from vsbq.numerics.subset import stratified_rows
-from vsbq.steps.surrogate.calibration import MOST_ROWS, calibrate, cut_blocks, held_out_score
+from vsbq.steps.surrogate.calibration import MOST_ROWS, OUTERMOST, calibrate, cut_blocks, held_out_score
 
 LEVEL_SCALE = 1e-3  # so flat that every point counts as high density
 
@@ -139,7 +139,7 @@ def test_without_a_block_the_mean_is_that_of_a_fit_without_it(rng):
 def test_too_few_points_for_blocks_say_nothing(rng):
     points = rng.uniform(-3, 3, (14, 2))
     found = calibrate(hyperparameters(1.0), points[::3].copy(), (points, points[:, 0], np.ones(14)), points[:, 1], rng)
-    assert found == (1.0, None, 0, 0.0)
+    assert found == (1.0, None, 0, 0.0, None)
 
 
 def test_fewer_points_are_held_out_in_fewer_blocks(rng):
@@ -173,3 +173,51 @@ def test_doubt_is_that_of_the_passes(rng):
     assert found[1].passes == 3
     assert found[1].overconfidence < 0.95 * found[0].overconfidence
     assert not np.allclose(found[1].without, found[0].without)
+
+
+# Sides
+
+
+TURNED = np.array([[0.8, 0.6], [-0.5, 2.0]])
+
+
+@pytest.mark.parametrize("axes", [np.eye(2), TURNED], ids=["straight", "turned"])
+@pytest.mark.parametrize("passes", [0, 3])
+def test_without_the_outermost_the_mean_is_that_of_a_fit_without_them(axes, passes, rng):
+    points, values = draw_function(rng, 1.0)
+    hyp, noise, inducing = hyperparameters(1.0), np.full(len(values), 0.01), points[::3].copy()
+    found = calibrate(hyp, inducing, (points, values, noise), LEVEL_SCALE * values, rng, passes, axes)
+
+    def fitted(rows):
+        return sgpr.fit_factors(hyp, inducing, points[rows], values[rows], noise[rows])[0]
+
+    x, every = rng.uniform(-4, 4, (50, 2)), np.arange(len(values))
+    whole = sgpr.predict_mean(hyp, fitted(every), x)
+    assert len(found.sides.axes) == len(found.sides.ends) == len(found.sides.without) == 4
+    for axis, end, change in zip(*found.sides, strict=True):
+        along = points @ axis
+        assert end == pytest.approx(along.max())
+        rest = every[along < np.sort(along)[-round(OUTERMOST * len(values))]]
+        expected = sgpr.predict_mean(hyp, fitted(rest), x) - whole
+        np.testing.assert_allclose(kernel(x, inducing, hyp) @ change, expected, atol=1e-6)
+        assert np.abs(expected).max() > 0.01
+    for direction in (*axes, *-axes):
+        assert (np.abs(found.sides.axes - direction).max(axis=1) == 0).sum() == 1
+
+
+def test_only_the_better_evaluations_have_sides(rng):
+    points, values = draw_function(rng, 1.0)
+    level = np.where(points[:, 0] > 1.0, -1e3, 0.0)
+    data = points, values, np.full(len(values), 0.01)
+    found = calibrate(hyperparameters(1.0), points[::3].copy(), data, level, rng, 0, np.eye(2)).sides
+    near = points[points[:, 0] <= 1.0]
+    np.testing.assert_allclose(found.ends, [*near.max(axis=0), *-near.min(axis=0)])
+
+
+def test_no_axes_have_no_sides_and_too_few_blocks_do(rng):
+    points, values = draw_function(rng, 1.0, n=14)
+    data = points, values, np.full(14, 0.01)
+    found = [calibrate(hyperparameters(1.0), points[::3].copy(), data, values, rng, 0, axes) for axes in (None, TURNED)]
+    assert found[0].sides is None
+    assert found[1].without is None
+    assert np.abs(found[1].sides.without).min(axis=1).max() > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from toy import normal_surrogate, one_normal, plain_space
+from toy import edges_at, normal_surrogate, one_normal, plain_space
 
 import reference
 from vsbq.numerics import sgpr
@@ -12,8 +12,9 @@ from vsbq.numerics.families import FullCovariance, SharedDiagonal
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.mixture import Mixture, entropy_and_gradient, standard_draws
 from vsbq.numerics.quadrature import expected_and_gradient
-from vsbq.steps.mixture.elbo import elbo, elbo_and_gradient
+from vsbq.steps.mixture.elbo import elbo, elbo_and_gradient, elbo_within
 from vsbq.steps.mixture.soft_box import SoftBox
+from vsbq.steps.region import TrustedRegion
 from vsbq.steps.surrogate.model import Surrogate
 
 FAMILIES = {FullCovariance: reference.full_covariance, SharedDiagonal: reference.shared_diagonal}
@@ -124,3 +125,63 @@ def test_components_split_in_two_are_the_same_mixture(rng):
     error = np.hypot(one.monte_carlo_error, other.monte_carlo_error)
     assert abs(one.value - other.value) < 4 * error + 1e-6
     assert other.sd == pytest.approx(one.sd)
+
+
+# Within a support
+
+
+def region_within(support, d=1):
+    return TrustedRegion(normal_surrogate(d), np.full(d, -9.0), np.full(d, 9.0), 1.0, 1.0, support=support)
+
+
+#: A soft edge, one that may be anywhere between two places, one far below all mass, and none.
+SUPPORTS = {
+    "soft": edges_at(0.3, steep=4.0),
+    "unknown": edges_at(np.linspace(-0.5, 1.0, 64), steep=50.0),
+    "far": edges_at(30.0),
+    "none": None,
+}
+
+
+def integrated(mixture, region):
+    """−KL of the cut mixture to the surrogate's exp f, by a sum over a fine grid."""
+    x = np.linspace(-12, 12, 200_001)[:, None]
+    step, q = x[1, 0] - x[0, 0], np.exp(reference.mixture_log_pdf(*mixture, x))
+    inside = np.exp(region.log_support(x))
+    cut = q * inside / (q @ inside * step)
+    f = region.surrogate.mean(x) + np.log(np.maximum(inside, 1e-300))
+    seen = cut > 1e-30
+    return float((cut * (f - np.log(np.where(seen, cut, 1.0))))[seen].sum() * step)
+
+
+@pytest.mark.parametrize("edge", SUPPORTS)
+def test_the_elbo_within_a_support_by_integration(edge, rng):
+    region, mixture = region_within(SUPPORTS[edge]), Mixture(*reference.random_mixture(rng, 2, 1))
+    wanted = integrated(mixture, region)
+    found = elbo_within(mixture, region, rng, 100_000)
+    assert abs(found.value - wanted) < 4 * found.monte_carlo_error
+    assert not abs(found.value + 0.1 - wanted) < 4 * found.monte_carlo_error
+    assert found.sd == pytest.approx(np.sqrt(region.surrogate.expectation_variance(mixture)))
+
+
+def test_the_posterior_cut_at_an_edge_has_the_evidence_of_what_is_left(rng):
+    """Half of a normal."""
+    found = elbo_within(one_normal([0.0], [1.0]), region_within(edges_at(0.0)), rng, 50_000)
+    evidence = 0.5 * np.log(2 * np.pi) - np.log(2)
+    assert abs(found.value - evidence) < 4 * found.monte_carlo_error
+    assert not abs(found.value + 0.1 - evidence) < 4 * found.monte_carlo_error
+
+
+@pytest.mark.parametrize("edge", SUPPORTS)
+def test_its_error_within_a_support_is_what_seeds_differ_by(edge):
+    region, mixture = region_within(SUPPORTS[edge]), one_normal([0.3], [0.8])
+    found = [elbo_within(mixture, region, np.random.default_rng(seed), 4000) for seed in range(40)]
+    spread = np.std([one.value for one in found], ddof=1)
+    told = np.sqrt(np.mean([one.monte_carlo_error**2 for one in found]))
+    assert 0.5 < told / spread < 2.0
+
+
+def test_a_mixture_beyond_the_edge_has_no_elbo(rng):
+    found = elbo_within(one_normal([60.0], [0.1]), region_within(edges_at(0.0)), rng, 1000)
+    assert not np.isfinite(found.value) or found.value < -500
+    assert not found.monte_carlo_error < 0.01

@@ -9,12 +9,22 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from toy import QUIET, cloud, normal, training_set, wavy
 
-from vsbq.numerics import sgpr
+import reference
+from vsbq.numerics import exact, sgpr
 from vsbq.numerics.contours import POSTERIOR, contour_depth
 from vsbq.numerics.inducing import greedy_inducing
 from vsbq.numerics.kernel import mean
-from vsbq.steps.surrogate.learning import Learning, better_rows, bound_at, learn_sparse, learning_set, weak_prior
-from vsbq.steps.surrogate.shaped_data import ShapedData, Shaping, SparseGP
+from vsbq.steps.surrogate.learning import (
+    MOST_SHEAR,
+    Learning,
+    _objective,
+    better_rows,
+    bound_at,
+    learn_sparse,
+    learning_set,
+    weak_prior,
+)
+from vsbq.steps.surrogate.shaped_data import Learnt, ShapedData, Shaping, SparseGP
 
 GP = SparseGP()
 
@@ -23,8 +33,8 @@ def shaped(points, values, noise_sd=None):
     return ShapedData.shaped(training_set(points, values, noise_sd), GP)
 
 
-def prior_of(points, values, noise_sd=None, seed=0):
-    return weak_prior(shaped(points, values, noise_sd), values, GP, np.random.default_rng(seed))
+def prior_of(points, values, noise_sd=None, seed=0, *, turn=False):
+    return weak_prior(shaped(points, values, noise_sd), values, GP, np.random.default_rng(seed), turn=turn)
 
 
 # The better points
@@ -70,18 +80,20 @@ DEGENERATE = {
 }
 
 
+@pytest.mark.parametrize("turn", [False, True], ids=["straight", "turned"])
 @pytest.mark.parametrize("noise", [0.0, 1e3])
 @pytest.mark.parametrize("name", DEGENERATE)
-def test_limits_are_ordered_whatever_the_evaluations_are(name, noise, rng):
+def test_limits_are_ordered_whatever_the_evaluations_are(name, noise, turn, rng):
     points = cloud(rng, 60)
     points, values = DEGENERATE[name](points, wavy(points))
-    prior = prior_of(points, values, noise).packed
+    prior = prior_of(points, values, noise, turn=turn).packed
     for part in prior:
         assert np.isfinite(part).all()
     assert (prior.lower <= prior.upper).all()
-    assert (prior.lower < prior.upper)[:-1].all()
+    assert (np.delete(prior.lower < prior.upper, 8)).all()  # the shaping strength may be fixed
     assert (prior.sd > 0).all()
-    start = prior_of(points, values, noise).start.pack()
+    start = prior_of(points, values, noise, turn=turn).start.pack()
+    assert len(start) == 9 + turn
     assert (start >= prior.lower).all()
     assert (start <= prior.upper).all()
 
@@ -130,6 +142,60 @@ def test_the_kernel_cannot_vanish_where_noise_may_hide_it(rng):
     assert least[2] <= np.ptp(normal(points)) + 1.001
 
 
+def test_a_coordinate_follows_another_in_units_of_their_spread(rng):
+    points, unit = cloud(rng, 300, d=3), np.array([100.0, 1.0, 0.01])
+    one, other = (prior_of(x, wavy(points), turn=True).packed for x in (points, unit * points))
+    assert_allclose(one.mean[12:], 0.0)
+    assert_allclose(one.sd[12:], 1.0, rtol=0.3)
+    assert_allclose(one.upper[12:], MOST_SHEAR * one.sd[12:])
+    assert_allclose(one.lower[12:], -MOST_SHEAR * one.sd[12:])
+    # Rows of what is below the diagonal: (1, 0), (2, 0), (2, 1).
+    assert_allclose(other.sd[12:], one.sd[12:] * [1e-2, 1e-4, 1e-2], rtol=1e-6)
+
+
+# The objective
+
+
+BOUNDS = {
+    "sparse": lambda: bound_at(np.arange(0, 60, 4), sgpr.Workspace(15 * 60)),
+    "exact": lambda: exact.evidence_and_gradient,
+}
+
+
+@pytest.fixture
+def somewhere(rng):
+    """Evaluations, and numbers to learn that are not where learning starts."""
+    points = cloud(rng, 60, d=3)
+    data = shaped(points, wavy(points) + 0.3 * rng.standard_normal(60), 0.3)
+    theta = prior_of(points, wavy(points), 0.3, turn=True).start.pack() + 0.2 * rng.standard_normal(15)
+    return data, theta
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_gradient_by_everything_that_is_learnt(bound, somewhere):
+    data, theta = somewhere
+    objective, step = _objective(BOUNDS[bound](), data, 3), 1e-5
+    wanted = [(objective(theta + e)[0] - objective(theta - e)[0]) / (2 * step) for e in step * np.eye(len(theta))]
+    got, nearby = objective(theta)[1], objective(theta + 1e-4)[1]
+    assert len(got) == len(theta) == 15
+    for part in (slice(0, 3), slice(3, 5), slice(5, 8), slice(8, 11), slice(11, 12), slice(12, 15)):
+        assert reference.relative_error(got[part], wanted[part]) < 1e-6
+    assert reference.relative_error(nearby[12:], wanted[12:]) > 1e-6  # negative control: the check can fail
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_turned_coordinates_are_those_of_points_turned_by_hand(bound, somewhere):
+    data, theta = somewhere
+    learnt = Learnt.unpack(theta, 3)
+    b = learnt.coordinates
+    turned = data._replace(points=data.points @ b.T)
+    there = learnt.hyp._replace(mean_location=b @ learnt.hyp.mean_location)
+    straight = np.concatenate([there.pack(), [learnt.log_strength]])
+    value, _ = _objective(BOUNDS[bound](), data, 3)(theta)
+    assert value == pytest.approx(_objective(BOUNDS[bound](), turned, 3)(straight)[0], rel=1e-9)
+    assert abs(value - _objective(BOUNDS[bound](), data, 3)(theta[:12])[0]) > 0.1  # else it says little
+
+
 # The learning set
 
 
@@ -169,7 +235,7 @@ def value_at(learning, prior, learnt):
     """The bound times the prior at what is learnt, with greedy inducing points there."""
     data, count = learning
     rows = greedy_inducing(learnt.hyp, data.points, data.noise(learnt.log_strength), count)
-    bound = bound_at(data.points[rows], sgpr.Workspace(count * len(data.points)))
+    bound = bound_at(rows, sgpr.Workspace(count * len(data.points)))
     return prior.maximise(bound, data, learnt, 0, 1.0).value
 
 
@@ -197,8 +263,9 @@ def test_what_was_learnt_is_that_of_the_best_round(rng):
         assert_array_equal(again.learnt.pack(), found.learnt.pack())
 
 
-def test_what_was_learnt_is_within_the_limits(rng):
-    data, prior = shaped(points := cloud(rng, 150), wavy(points)), prior_of(points, wavy(points))
+@pytest.mark.parametrize("turn", [False, True], ids=["straight", "turned"])
+def test_what_was_learnt_is_within_the_limits(turn, rng):
+    data, prior = shaped(points := cloud(rng, 150), wavy(points)), prior_of(points, wavy(points), turn=turn)
     theta = learn_sparse(Learning(data, 20), prior, prior.start, GP, QUIET).learnt.pack()
     assert (theta >= prior.packed.lower - 1e-9).all()
     assert (theta <= prior.packed.upper + 1e-9).all()
@@ -215,3 +282,15 @@ def test_more_inducing_points_give_a_higher_bound(rng):
     data, prior = shaped(points := cloud(rng, 150), wavy(points)), prior_of(points, wavy(points))
     few, many = (max(learn_sparse(Learning(data, m), prior, prior.start, GP, QUIET).bounds) for m in (5, 40))
     assert many > few + 10
+
+
+def test_coordinates_are_learnt_where_they_explain_more(rng):
+    """Waves along a slanted direction: with it as a coordinate, one length scale is short and the other is long."""
+    points = cloud(rng, 250)
+    values = normal(points) + np.sin(3 * (points[:, 1] - 0.8 * points[:, 0]))
+    found = {}
+    for turn in (False, True):
+        prior = prior_of(points, values, turn=turn)
+        found[turn] = learn_sparse(Learning(shaped(points, values), 60), prior, prior.start, GP, QUIET)
+    assert found[True].learnt.shear == pytest.approx([-0.8], abs=0.05)
+    assert max(found[True].bounds) > max(found[False].bounds) + 10

@@ -18,6 +18,7 @@ import vsbq
 from seeds import SEED
 from vsbq.io.files.posterior_file import PosteriorFileError
 from vsbq.numerics import exact
+from vsbq.numerics.kernel import kernel
 from vsbq.numerics.mixture import MixtureGradient
 from vsbq.settings import Settings, Steps, SurrogateStep
 from vsbq.steps.model import LogDensityModel, predict
@@ -42,12 +43,12 @@ def evaluations(n=150, noise=NOISE):
 
 
 def sparse_gp(training, rng):
-    return fit_sparse_gp(training, SparseGP(inducing_per_dimension=30, whiten=False), rng, QUIET)[0]
+    return fit_sparse_gp(training, SparseGP(inducing_per_dimension=30, turn=False), rng, QUIET)[0]
 
 
 def doubted(training, rng):
     """In turned coordinates, with error bars that had to be widened."""
-    turned = training.whitened(np.array([[1.1, 0.4], [-0.3, 0.9]]))
+    turned = training.turned(np.array([[1.1, 0.4], [-0.3, 0.9]]))
     return replace(sparse_gp(turned, rng), overconfidence=2.0)
 
 
@@ -153,6 +154,23 @@ class ChangesEverywhere(ExactGP):
         return super().changes(u) + 0.1
 
 
+class ChangesAmongThem(ExactGP):
+    def changes_beyond(self, u):
+        return self.without_ends @ kernel(self.factors.points, u, self.hyp)
+
+
+class OfTwoMinds(ExactGP):
+    """Which differ by more than it admits."""
+
+    def means(self, u):
+        return self.mean(u) + np.array([[9.0], [-9.0]])
+
+
+class NeedsAPoint(ExactGP):
+    def mean(self, u):
+        return super().mean(u) if len(u) else np.zeros(1)
+
+
 class Boastful(ExactGP):
     tested = 2.0
 
@@ -172,6 +190,9 @@ FAULTS = (
     (IgnoresTheEvaluations, conformance.a_narrow_mixture_is_a_point),
     (ForgetsTheVolume, conformance.predict_speaks_the_users_space),
     (ChangesEverywhere, conformance.changes_are_one_row_a_block),
+    (ChangesAmongThem, conformance.changes_beyond_are_none_among_the_evaluations),
+    (OfTwoMinds, conformance.means_average_to_the_mean),
+    (NeedsAPoint, conformance.no_points_have_no_answers),
 )
 
 
@@ -200,6 +221,15 @@ def test_leaving_a_block_out_is_fitting_without_it():
         rest = exact.fit_factors(model.hyp, *(column[kept] for column in columns))
         assert_allclose(change, exact.predict(model.hyp, rest, u)[0] - model.mean(u), atol=1e-6)
         assert np.abs(change).max() > 1e-3
+
+
+@pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.__name__)
+def test_the_outermost_evaluations_have_a_say_on_every_side(maker, rng):
+    model = model_of(maker)
+    found = model.changes_beyond(conformance.places(model, rng, 2000) * 2)
+    assert len(found) == 4
+    assert ((found != 0).sum(axis=1) > 10).all()
+    assert np.abs(found).max() > 0.1
 
 
 # In the place of the sparse GP

@@ -25,7 +25,7 @@ def test_they_are_steps():
 @pytest.fixture
 def case(rng):
     points = cloud(rng, 250)
-    return training_set(points, wavy(points), offset=4.0, guards=cloud(rng, 10) + 9.0)
+    return training_set(points, wavy(points), offset=4.0, low=cloud(rng, 10) + 9.0, zeros=cloud(rng, 5) - 9.0)
 
 
 def test_held_out_values_are_predicted(case, rng):
@@ -44,7 +44,9 @@ def test_nothing_is_turned_and_nobody_joins(case, rng):
     assert not told.rotated
     assert_array_equal(training.points, case.points)
     assert_array_equal(training.values, case.values)
-    assert_array_equal(training.guards, case.guards)
+    assert_array_equal(training.low, case.low)
+    assert_array_equal(training.zeros, case.zeros)
+    assert surrogate.sisters == ()
     assert told.shaping_strength == pytest.approx(1.0)  # the shaping noise is what the paper says
     assert told.inducing == len(surrogate.inducing) <= 40
 

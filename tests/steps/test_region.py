@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
-from toy import Known, cloud, normal, one_normal, training_set
+from toy import Known, cloud, edges_at, normal, one_normal, training_set
 
 import reference
 from vsbq.numerics.em import effective_size
@@ -24,11 +24,23 @@ def region(mean=normal, variance=lambda u: np.zeros(len(u)), **options):
 # How far it reaches
 
 
-def test_the_box_is_that_of_the_evaluations(rng):
+def test_the_box_goes_half_of_the_range_beyond_the_evaluations(rng):
     points = cloud(rng, 300)
     found = TrustedRegion.around(Known(normal), training_set(points, normal(points)))
-    assert_array_equal(found.lower, points.min(axis=0))
-    assert_array_equal(found.upper, points.max(axis=0))
+    low, high = points.min(axis=0), points.max(axis=0)
+    assert_allclose(found.lower, low - 0.5 * (high - low))
+    assert_allclose(found.upper, high + 0.5 * (high - low))
+    just, far = found.upper - 1e-9, found.upper + 1e-9
+    assert np.isfinite(found.log_density(just[None]))
+    assert np.isnan(found.log_density(far[None]))
+
+
+@pytest.mark.parametrize(("sd", "prior", "wanted"), [(0.0, 1.0, 0.05), (0.0, 40.0, 2.0), (0.1, 1.0, 0.14)])
+def test_a_share_of_what_is_unknown_far_away_is_a_guess(sd, prior, wanted, rng):
+    points = cloud(rng, 300)
+    known = replace(Known(normal, lambda u: np.full(len(u), sd**2)), prior_variance=prior)
+    found = TrustedRegion.around(known, training_set(points, normal(points)))
+    assert found.guessed_variance == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize(("sd", "slack"), [(0.0, 1.0), (0.1, 1.3), (2.0, 7.0)])
@@ -56,12 +68,10 @@ def test_error_bars_that_were_far_too_small_raise_nothing(doubt, rise, rng):
     assert TrustedRegion.around(known, training_set(points, normal(points))).most_rise == rise
 
 
-def test_zero_densities_are_kept_apart_from_the_others(rng):
-    points = cloud(rng, 50)
-    zeros = points[:7]
-    found = TrustedRegion.around(Known(normal), training_set(points, normal(points), zeros=zeros))
-    assert_array_equal(found.zeros, zeros)
-    assert_array_equal(found.seen, points[7:])
+def test_the_support_comes_along(rng):
+    points, support = cloud(rng, 50), edges_at(0.0, d=2)
+    assert TrustedRegion.around(Known(normal), training_set(points, normal(points)), support).support is support
+    assert TrustedRegion.around(Known(normal), training_set(points, normal(points))).support is None
 
 
 # The density that is expected there
@@ -167,24 +177,49 @@ def test_nothing_is_left_where_everything_is_a_guess(rng):
     assert len(u) == len(weights) == 0
 
 
-# Near zeros
+# Within a support
 
 
-def test_points_nearer_to_zeros_by_hand():
-    seen, zeros = np.array([[0.0, 0.0], [0.0, 2.0], [-1.0, 1.0]]), np.array([[1.0, 1.0]])
-    near = region(seen=seen, zeros=zeros).nearer_to_zeros(np.array([[0.9, 1.0], [0.0, 0.1], [1.0, 1.0], [-1.0, 1.0]]))
-    assert near.tolist() == [True, False, True, False]
+def test_the_density_is_that_of_the_surrogate_times_the_probability_of_the_support(rng):
+    limits, u = np.linspace(-0.5, 0.5, 64), rng.uniform(-2, 2, (200, 2))
+    cut = region(variance=lambda u: np.full(len(u), 0.4), support=edges_at(limits, d=2, steep=3.0))
+    inside = np.array([np.mean(1 / (1 + np.exp(-3.0 * (limits - x)))) for x in u[:, 0]])
+    assert_allclose(cut.log_support(u), np.log(inside), atol=1e-9)
+    assert_allclose(cut.claimed_mean(u), normal(u) + np.log(inside), atol=1e-9)
+    assert_allclose(cut.log_density(u), normal(u) + 0.2 + np.log(inside), atol=1e-9)
+    assert_array_equal(region().log_support(u), 0.0)
 
 
-@pytest.mark.parametrize("zeros", [None, np.empty((0, 2))])
-def test_without_zeros_nothing_is_near_them(zeros, rng):
-    u = cloud(rng, 10)
-    assert not region(seen=u, zeros=zeros).nearer_to_zeros(u + 1.0).any()
+def test_beyond_the_edge_is_within_the_region():
+    """There is no density, and that is known."""
+    u = np.array([[1.0, 0.0]])
+    found = region(support=edges_at(0.0, d=2)).log_density(u)
+    assert found[0] < -500
 
 
-def test_units_do_not_matter_to_what_is_near(rng):
-    seen, zeros, u, unit = cloud(rng, 60), cloud(rng, 30) + 1.0, cloud(rng, 400), np.array([1e-3, 50.0])
-    one = region(seen=seen, zeros=zeros).nearer_to_zeros(u)
-    other = region(seen=unit * seen, zeros=unit * zeros).nearer_to_zeros(unit * u)
-    assert 20 < one.sum() < 380
-    assert_array_equal(one, other)
+def test_too_high_is_said_of_the_surrogate_not_of_its_support():
+    """A surrogate that claims too much beyond the edge is not trusted there either."""
+    high = region(lambda u: normal(u) + 9.0, support=edges_at(0.0, d=2))
+    assert np.isnan(high.log_density(np.array([[1.0, 0.0], [-1.0, 0.0]]))).all()
+
+
+def test_the_support_is_asked_in_plain_coordinates(rng):
+    turn = np.array([[0.0, 2.0], [-1.0, 0.0]])  # the first coordinate becomes the second, turned round
+    cut = replace(region(support=edges_at(0.0, d=2)), surrogate=replace(Known(normal), turn=turn))
+    plain = rng.uniform(-1, 1, (100, 2))
+    found = cut.log_support(plain @ turn.T) > np.log(0.5)
+    assert_array_equal(found, plain[:, 0] < 0)
+    assert 20 < found.sum() < 80
+
+
+def test_weighted_draws_end_at_the_edge(rng):
+    """Half of a normal cut at two standard deviations."""
+    moments = []
+    for _ in range(12):
+        u, weights = region(support=edges_at(0.0, d=2)).weighted_draws(one_normal([0, 0], [1.4, 1.4]), 4000, rng)
+        moments.append([weights @ u[:, 0], weights @ u[:, 1]])
+        assert weights[u[:, 0] > 0.01].sum() < 1e-9
+    first, second = np.transpose(moments)
+    assert reference.agree(first, stats.truncnorm(-2, 0).mean())
+    assert reference.agree(second, 0.0)
+    assert not reference.agree(first, stats.truncnorm(-2, 0).mean() + 0.05)

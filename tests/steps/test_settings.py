@@ -15,7 +15,6 @@ PLACES = {
     "inducing_per_dimension": (7, lambda steps: steps.surrogate.inducing_per_dimension),
     "max_inducing": (70, lambda steps: steps.surrogate.max_inducing),
     "max_learning_points": (700, lambda steps: steps.surrogate.max_learning_points),
-    "whiten": (False, lambda steps: steps.surrogate.whiten),
     "residual_passes": (0, lambda steps: steps.surrogate.residual_passes),
     "max_components": (3, lambda steps: steps.mixture.max_components),
     "draws": (777, lambda steps: steps.refinement.draws),

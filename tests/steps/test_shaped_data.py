@@ -80,11 +80,39 @@ def test_low_evaluations_lose_weight_only_where_they_are_noisy():
 
 
 def test_what_is_learnt_can_be_packed(rng):
-    theta = np.append(reference.random_theta(rng, 3), 0.7)
-    learnt = Learnt.unpack(theta)
-    assert_array_equal(learnt.pack(), theta)
-    assert learnt.strength == pytest.approx(np.exp(0.7))
-    assert len(learnt.hyp.log_scales) == 3
+    for shear in ([], [0.3, -0.4, 2.0]):
+        theta = np.concatenate([reference.random_theta(rng, 3), [0.7], shear])
+        learnt = Learnt.unpack(theta, 3)
+        assert_array_equal(learnt.pack(), theta)
+        assert learnt.strength == pytest.approx(np.exp(0.7))
+        assert_array_equal(learnt.shear, shear)
+        assert len(learnt.hyp.log_scales) == 3
+
+
+def test_coordinates_take_up_those_before_them(rng):
+    learnt = Learnt.unpack(np.concatenate([reference.random_theta(rng, 3), [0.7, 0.3, -0.4, 2.0]]), 3)
+    assert_array_equal(learnt.coordinates, [[1, 0, 0], [0.3, 1, 0], [-0.4, 2.0, 1]])
+    assert_array_equal(learnt._replace(shear=np.zeros(0)).coordinates, np.eye(3))
+    x, y, z = learnt.hyp.mean_location
+    assert_allclose(learnt.turned_hyp.mean_location, [x, y + 0.3 * x, z - 0.4 * x + 2 * y])
+    assert_array_equal(learnt.turned_hyp.log_scales, learnt.hyp.log_scales)
+
+
+def test_at_home_nothing_is_left_to_turn(rng):
+    learnt = Learnt.unpack(np.concatenate([reference.random_theta(rng, 2), [0.7, 0.3]]), 2)
+    home = learnt.at_home()
+    assert_array_equal(home.coordinates, np.eye(2))
+    assert_array_equal(home.turned_hyp.pack(), learnt.turned_hyp.pack())
+    assert_array_equal(home.at_home().pack(), home.pack())
+    assert len(home.pack()) == len(learnt.pack())
+
+
+def test_turned_data_are_the_same_but_for_their_points(training, rng):
+    data, by = ShapedData.shaped(training, SparseGP()), rng.normal(size=(2, 2))
+    turned = data.turned(by)
+    assert_allclose(turned.points, [by @ row for row in data.points])
+    for one, other in zip(turned[1:], data[1:], strict=True):
+        assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize(

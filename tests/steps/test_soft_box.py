@@ -36,6 +36,11 @@ def test_box_is_that_of_the_points(rng):
     assert_allclose(box.upper, points.max(axis=0))
 
 
+def test_the_box_may_go_beyond_the_points():
+    box = SoftBox.around(np.array([[0.0, -1.0], [4.0, 1.0]]), 0.5)
+    assert_allclose(box, [[-2.0, -2.0], [6.0, 2.0]])
+
+
 def test_there_is_no_penalty_inside(mixture, wide):
     value, gradient = wide.penalty_and_gradient(mixture)
     assert value == 0.0

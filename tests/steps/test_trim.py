@@ -46,7 +46,7 @@ def test_the_threshold_is_that_of_the_table(d, n_sigma, rng):
     depth = reference.DEPTHS[d][0 if n_sigma == 10.0 else 1]
     points = rng.normal(size=(42, d))
     values = np.concatenate([[0.0], -rng.uniform(0, 5, 39), [-(depth - 0.02), -(depth + 0.02)]])
-    training, info = trim_evaluations(evaluations(points, values), Trim(depth=n_sigma, guards_per_dimension=0))
+    training, info = trim_evaluations(evaluations(points, values), Trim(depth=n_sigma))
     assert info.trimmed == 1
     assert len(training) == info.kept == 41
     row_of(training, points[40])
@@ -65,7 +65,7 @@ def test_noise_decides_by_confidence_bounds(confidence, rng):
     points = rng.normal(size=(400, 2))
     values, sd = -rng.uniform(0, 400, 400), rng.uniform(0.0, 30.0, 400)
     wanted = reference.kept(values, sd, contour_depth(20.0, 2), confidence)
-    settings = Trim(confidence=confidence, guards_per_dimension=0)
+    settings = Trim(confidence=confidence)
     training, info = trim_evaluations(evaluations(points, values, log_density_sd=sd), settings)
     assert 0 < info.trimmed == 400 - sum(wanted)
     order = np.lexsort(points[wanted].T[::-1])
@@ -85,26 +85,16 @@ def test_confidence_bounds_by_hand(rng):
     row_of(training, points[32])
 
 
-def test_hopeless_evaluations_near_the_better_ones_stand_guard(rng):
-    """Of those dropped, a spread-out choice near the better ones; none if none is asked for."""
-    points = np.concatenate([rng.normal(size=(100, 2)), rng.normal(size=(300, 2)) * 0.1 + 2, [[50.0, 50.0]] * 2])
-    points[-1] += 1.0
-    values = np.concatenate([-rng.uniform(0, 5, 100), np.full(302, -1e8)])
+def test_the_places_of_hopeless_evaluations_are_kept(rng):
+    points = np.concatenate([rng.normal(size=(100, 2)), rng.normal(size=(30, 2)) + 2])
+    values = np.concatenate([-rng.uniform(0, 5, 100), np.full(30, -1e8)])
     values[0] = 0.0
-    given = evaluations(points, values)
-    training, info = trim_evaluations(given, Trim(guards_per_dimension=20))
-    assert info.trimmed == 302
+    training, info = trim_evaluations(evaluations(points, values), Trim())
+    assert info.trimmed == len(training.low) == 30
+    assert_allclose(training.low, points[100:][np.lexsort(points[100:].T[::-1])], atol=1e-12)
     assert len(training) == 100
-    assert 30 <= len(training.guards) <= 40
-    assert (np.abs(training.guards - 2) < 1).all()
-    again, _ = trim_evaluations(given, Trim(guards_per_dimension=20))
-    assert_array_equal(again.guards, training.guards)
-    assert len(trim_evaluations(given, Trim(guards_per_dimension=0))[0].guards) == 0
-    joined = training.joined(np.arange(len(training.guards)) < 3, -12.0)
-    assert len(joined) == 103
-    assert_array_equal(joined.points[100:], training.guards[:3])
-    assert_array_equal(joined.level[100:], -12.0)
-    assert_array_equal(joined.guards, training.guards[3:])
+    assert training.zeros.shape == (0, 2)
+    assert trim_evaluations(evaluations(points[:100], values[:100]), Trim())[0].low.shape == (0, 2)
 
 
 def test_the_jacobian_counts(rng):
@@ -184,34 +174,41 @@ def test_exact_duplicates_are_one(cloud):
 # Zero densities
 
 
-def test_zero_densities_are_kept_at_a_negligible_level(cloud):
+@pytest.mark.parametrize("sd", [None, 0.5])
+def test_zero_densities_are_places_and_no_values(cloud, sd):
+    """Nothing stands in for them: the rest is as it would be without them."""
     points, values = cloud
-    low = np.argsort(values)[:5]
-    values = values.copy()
-    values[low] = -INF
-    training, info = trim_evaluations(evaluations(points, values), Trim())
-    assert info.zero_density == 5
-    assert info.trimmed == 0
-    for i in low:
-        assert training.values[row_of(training, points[i])] == pytest.approx(-contour_depth(6.0, 2))
+    zero = np.argsort(values)[:5]
+    with_them = values.copy()
+    with_them[zero] = -INF
+    training, info = trim_evaluations(evaluations(points, with_them, log_density_sd=sd), Trim())
+    assert (info.zero_density, info.trimmed, info.kept, len(training)) == (5, 0, 55, 55)
+    assert_allclose(training.zeros, points[zero][np.lexsort(points[zero].T[::-1])], atol=1e-12)
     assert np.isfinite(training.values).all()
+    rest = np.setdiff1d(np.arange(60), zero)
+    without, _ = trim_evaluations(evaluations(points[rest], values[rest], log_density_sd=sd), Trim())
+    for name in ("points", "values", "noise_sd", "level", "low"):
+        assert_array_equal(getattr(training, name), getattr(without, name))
 
 
-def test_the_floor_with_noise_is_below_the_best_lower_bound(cloud):
+def test_a_hopeless_zero_is_a_zero(cloud):
     points, values = cloud
-    values = values.copy()
-    values[np.argmin(values)] = -INF
-    worst = points[np.argmin(values)]
-    training, _ = trim_evaluations(evaluations(points, values, log_density_sd=0.5), Trim(zero_depth=4.0))
-    floor = -1.96 * 0.5 - contour_depth(4.0, 2)
-    assert training.values[row_of(training, worst)] == pytest.approx(floor)
+    training, info = trim_evaluations(evaluations(np.vstack([points, [[9.0, 9.0]]]), np.append(values, -INF)), Trim())
+    assert (len(training.low), len(training.zeros), info.trimmed) == (0, 1, 0)
 
 
-def test_a_zero_density_is_as_low_as_its_nearest_neighbour(cloud):
-    points, values = cloud
-    pair = np.array([[5.0, 5.0], [5.1, 5.0]])
-    training, _ = trim_evaluations(evaluations(np.vstack([points, pair]), np.append(values, [-90.0, -INF])), Trim())
-    assert training.values[row_of(training, pair[1])] == pytest.approx(-90.0)
+def test_evaluations_can_become_places_of_zero_density(awkward, rng):
+    points, values, sd, options = awkward
+    training, _ = trim_evaluations(Evaluations(points, values, log_density_sd=sd, **options), Trim())
+    assert min(len(training.low), len(training.zeros)) > 2
+    out, low = rng.uniform(size=len(training)) < 0.3, rng.uniform(size=len(training.low)) < 0.5
+    rest = training.without(out, low)
+    for name in ("points", "values", "noise_sd", "level"):
+        assert_array_equal(getattr(rest, name), getattr(training, name)[~out])
+    assert_array_equal(rest.low, training.low[~low])
+    assert_array_equal(rest.zeros, np.concatenate([training.zeros, training.points[out], training.low[low]]))
+    assert (rest.offset, rest.space) == (training.offset, training.space)
+    assert training.without(np.zeros_like(out), np.zeros_like(low)) is training
 
 
 # What cannot change a bit
@@ -240,7 +237,7 @@ def test_the_order_of_rows_does_not_change_a_bit(awkward, rng):
             Evaluations(points[rows], values[rows], log_density_sd=sd[rows], **options), Trim()
         )
         assert same == info
-        for name in ("points", "values", "noise_sd", "offset"):
+        for name in ("points", "values", "noise_sd", "offset", "low", "zeros"):
             assert_array_equal(getattr(other, name), getattr(one, name))
 
 
@@ -251,7 +248,7 @@ def test_a_constant_does_not_change_a_bit_but_the_offset(awkward, shift):
     other, same = trim_evaluations(Evaluations(points, values + shift, log_density_sd=sd, **options), Trim())
     assert same == info
     assert other.offset == pytest.approx(one.offset + shift, abs=1e-9)
-    for name in ("points", "values", "noise_sd"):
+    for name in ("points", "values", "noise_sd", "low", "zeros"):
         assert_array_equal(getattr(other, name), getattr(one, name))
 
 
@@ -281,17 +278,22 @@ def test_the_training_set_is_in_the_order_of_the_points(awkward):
     assert_array_equal(np.lexsort(training.points.T[::-1]), np.arange(len(training)))
 
 
-def test_whitened_evaluations_are_the_same_density(awkward, rng):
+def test_turned_evaluations_are_the_same_density(awkward, rng):
+    """Once, and turned again."""
     points, values, sd, options = awkward
     training, _ = trim_evaluations(Evaluations(points, values, log_density_sd=sd, **options), Trim())
-    turned = training.whitened(rng.normal(size=(4, 4)) + 2 * np.eye(4))
-    assert_allclose(turned.space.inverse(turned.points), training.space.inverse(training.points), rtol=1e-7, atol=1e-9)
-    density, same = (t.values - t.space.log_jacobian(t.points) for t in (training, turned))
-    assert_allclose(same, density, rtol=1e-9, atol=1e-7)
-    assert_array_equal(turned.noise_sd, training.noise_sd)
-    assert turned.offset == training.offset
-    with pytest.raises(TypeError, match="already"):
-        turned.whitened(np.eye(4))
+    density = training.values - training.space.log_jacobian(training.points)
+    once = training.turned(rng.normal(size=(4, 4)) + 2 * np.eye(4))
+    for turned in (once, once.turned(rng.normal(size=(4, 4)) + 2 * np.eye(4))):
+        for name in ("points", "low", "zeros"):
+            there, here = turned.space.inverse(getattr(turned, name)), training.space.inverse(getattr(training, name))
+            assert_allclose(there, here, rtol=1e-7, atol=1e-9)
+        assert_allclose(turned.values - turned.space.log_jacobian(turned.points), density, rtol=1e-9, atol=1e-7)
+        assert_allclose(turned.level - turned.values, training.level - training.values, atol=1e-9)
+        assert_array_equal(turned.noise_sd, training.noise_sd)
+        assert turned.offset == training.offset
+        assert turned.space.plain is training.space
+        assert np.abs(turned.points - training.points).max() > 0.1
 
 
 def test_copies_of_a_noisy_evaluation_are_one():

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from vsbq.data.bounds import Bounds
-from vsbq.data.transform import InferenceSpace
+from vsbq.data.transform import InferenceSpace, ModelSpace, WhitenedSpace
 from vsbq.numerics import sgpr
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.mixture import Mixture
 from vsbq.progress import Progress
 from vsbq.steps.model import Prediction, predict
+from vsbq.steps.support import DRAWS, Support
 from vsbq.steps.surrogate.model import Surrogate
 from vsbq.steps.trim import TrainingSet
 
@@ -29,7 +30,9 @@ def plain_space(d):
 def training_set(points, values, noise_sd=None, offset=0.0, **more):
     """Evaluations in a plain space, with levels that are the values."""
     sd = np.zeros(len(values)) if noise_sd is None else np.broadcast_to(noise_sd, len(values)).astype(float)
-    return TrainingSet(plain_space(points.shape[1]), points, values, sd, offset, values, **more)
+    nowhere = np.empty((0, points.shape[1]))
+    places = {"low": nowhere, "zeros": nowhere} | more
+    return TrainingSet(plain_space(points.shape[1]), points, values, sd, offset, values, **places)
 
 
 def normal(x):
@@ -73,6 +76,14 @@ def normal_surrogate(d, output=0.01, offset=0.0):
     return Surrogate(plain_space(d), hyp, factors, offset)
 
 
+def edges_at(limits, d=1, steep=1e4):
+    """A support that ends at limits of the first coordinate, each as probable as the others."""
+    limits = np.resize(limits, DRAWS)
+    surface = np.zeros((1 + d + d * (d + 1) // 2, DRAWS))
+    surface[0], surface[1] = steep * limits, -steep
+    return Support(np.zeros(d), np.eye(d), (surface,))
+
+
 @dataclass(frozen=True)
 class Known:
     """A model whose mean and variance are any functions; what it is asked for is counted."""
@@ -84,11 +95,14 @@ class Known:
     overconfidence: float = 1.0
     tested: float = 1.0
     prior_variance: float = 1.0
+    beyond: Callable[[Any], Any] = lambda u: np.zeros((0, len(u)))
+    others: tuple[float, ...] = (0.0,)  # by which the models that it averages over differ from the mean
+    turn: Any = None  # from plain coordinates to its own
     asked: list[int] = field(default_factory=list)  # points of each question about the variance
 
     @property
-    def space(self) -> InferenceSpace:
-        return plain_space(self.d)
+    def space(self) -> ModelSpace:
+        return plain_space(self.d) if self.turn is None else WhitenedSpace(plain_space(self.d), self.turn)
 
     def predict(self, x) -> Prediction:
         return predict(self, x)
@@ -96,12 +110,18 @@ class Known:
     def mean(self, u):
         return np.asarray(self.mean_of(u), dtype=float)
 
+    def means(self, u):
+        return np.stack([self.mean(u) + shift for shift in self.others])
+
     def variance(self, u):
         self.asked.append(len(u))
         return np.asarray(self.variance_of(u), dtype=float)
 
     def changes(self, u):
         return np.zeros((0, len(u)))
+
+    def changes_beyond(self, u):
+        return np.asarray(self.beyond(u), dtype=float)
 
     def covariance(self, a, b):
         raise NotImplementedError

@@ -8,7 +8,7 @@ import pytest
 
 from vsbq.cli import main
 from vsbq_bench.cases.compare import ALL, compare
-from vsbq_bench.cases.report import calibration_picture, comparison_in_words, table_by_kind
+from vsbq_bench.cases.report import comparison_in_words
 from vsbq_bench.lines import Line, append_line
 
 KINDS = ("curved", "funnel", "modes", "skewed")
@@ -186,25 +186,3 @@ def test_what_cannot_be_read_is_named(repository, tmp_path, capsys, old, word):
 def test_two_names_that_are_no_files(tmp_path, capsys):
     assert main(["bench", "compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 1
     assert "no file" in capsys.readouterr().err
-
-
-# For pages
-
-
-def test_the_table_has_a_row_for_each_kind(rng):
-    lines = results(rng)
-    lines[0] = replace(lines[0], error="FitError: no", mmtv=None, gskl=None, z=None, delta_lml=None)
-    rows = table_by_kind(lines).splitlines()
-    cells = {row.split("|")[1].strip(): [cell.strip() for cell in row.split("|")[2:-1]] for row in rows[2:]}
-    assert set(cells) == {*KINDS, "**all**"}
-    assert cells["curved"][:3] == ["12", "20", "1"]
-    z = [line.z for line in lines if line.z is not None]
-    assert cells["**all**"][-1] == f"{np.mean(np.abs(z) <= 2):.0%}"
-
-
-def test_the_picture_has_a_point_for_each_run(rng):
-    pytest.importorskip("matplotlib")
-    lines = results(rng)
-    axes = calibration_picture(lines).axes[0]
-    assert [len(points.get_offsets()) for points in axes.collections] == [len(lines)]
-    assert [len(points.get_offsets()) for points in calibration_picture([]).axes[0].collections] == []

@@ -13,6 +13,7 @@ from vsbq_bench.cases.optimisers import BOXED, OPTIMISERS
 from vsbq_bench.cases.split import HALVES, Stratified, count_by_kind, split, thrice
 from vsbq_bench.cases.subjects import SCIENCE, SHAPES
 from vsbq_bench.cases.traces import BOXES, BY_POINT
+from vsbq_bench.catalogue import METHODS
 from vsbq_bench.job import run_job
 from vsbq_bench.lines import append_line
 from vsbq_bench.metrics import CASE_DRAWS, Scores
@@ -122,15 +123,36 @@ def test_cases_are_printed_with_their_halves(capsys):
     assert all(case.name in said for case in all_cases())
 
 
-@pytest.mark.parametrize("suite", CASE_SUITES)
+@pytest.mark.parametrize("suite", ["zoo-development", "zoo-validation"])
 def test_a_third_of_a_half_has_three_seeds(suite):
     jobs = jobs_of(suite)
     seeds = Counter(job.problem for job in jobs)
-    assert set(seeds) == {name for name, half in halves().items() if half == CASE_SUITES[suite]}
+    assert set(seeds) == {name for name, half in halves().items() if half == CASE_SUITES[suite].half}
     assert set(seeds.values()) == {1, 3}
     assert sum(count == 3 for count in seeds.values()) == -(-len(seeds) // 3)
     assert [job.seed for job in jobs] == sorted(job.seed for job in jobs)
     assert {job.method for job in jobs} == {"vsbq"}
+
+
+@pytest.mark.parametrize(
+    ("suite", "half", "methods"),
+    [
+        ("zoo-control", "development", {"control_few_inducing", "control_narrow_region"}),
+        (
+            "zoo-ablation",
+            "validation",
+            {"ablation_unturned", "ablation_unpassed", "ablation_unshaped", "ablation_alone"},
+        ),
+    ],
+)
+def test_other_versions_are_run_once_on_every_case_of_a_half(suite, half, methods):
+    names = [name for name in halves() if halves()[name] == half]
+    jobs = jobs_of(suite)
+    assert {(job.problem, job.method, job.seed) for job in jobs} == {(n, m, 0) for n in names for m in methods}
+    assert len(jobs) == len(names) * len(methods)
+    assert methods <= set(METHODS)
+    usual = {job._replace(method="") for job in jobs_of(f"zoo-{half}")}
+    assert {job._replace(method="") for job in jobs} <= usual  # the same traces
 
 
 def test_there_is_no_third_half():

@@ -8,6 +8,7 @@ a t test at the level 0.01, divided by the number of cases where single cases ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import log, sqrt
 from typing import NamedTuple
 
@@ -16,12 +17,13 @@ from scipy.stats import t as student_t
 
 from vsbq_bench.lines import Line
 
-__all__ = ["MEASURES", "Change", "Comparison", "Measure", "Noise", "compare"]
+__all__ = ["MEASURES", "Change", "Comparison", "Measure", "Noise", "compare", "of_method"]
 
 LEVEL = 0.01
 LEAST_GSKL, MOST_GSKL = 1e-8, 1e3  # an infinite one counts as the largest
 LARGEST_Z = 10.0  # beyond it the stated error is wrong, no matter by how much
 ALL = "all"
+DEFAULT = "vsbq"
 
 Seeds = Mapping[str, Sequence[float]]
 
@@ -129,11 +131,16 @@ def compare(old: Iterable[Line], new: Iterable[Line]) -> Comparison:
     )
 
 
+def of_method(lines: Iterable[Line], method: str) -> list[Line]:
+    """Return the lines of a method as if they were the default's, so that they are paired with its lines by case."""
+    return [replace(line, method=DEFAULT) for line in lines if line.method == method]
+
+
 def _by_case(lines: Iterable[Line]) -> dict[str, list[Line]]:
     last = {(line.cell, line.seed): line for line in lines}
     found: dict[str, list[Line]] = {}
     for line in last.values():
-        name = line.problem if line.method == "vsbq" else f"{line.problem} {line.method}"
+        name = line.problem if line.method == DEFAULT else f"{line.problem} {line.method}"
         found.setdefault(name, []).append(line)
     return found
 

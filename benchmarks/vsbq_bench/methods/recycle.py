@@ -39,6 +39,7 @@ def recycle(task: Task, settings: Settings | Steps) -> Answer:
             "noise": None if post.history.noise is None else post.history.noise._asdict(),
             "elbo": post.elbo,
             "elbo_sd": post.elbo_sd,
+            "evidence": None if post.refined is None else post.refined.evidence._asdict(),
             "refinement": None if post.history.refinement is None else post.history.refinement._asdict(),
         },
     )

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from vsbq._typing import Bool, Float, Int, ndarray
+from vsbq.analysis.update import told_support
 from vsbq.data.evaluations import Evaluations
 from vsbq.errors import EvaluationsError, count_in_words, rows_in_words
 from vsbq.fit import fit
@@ -25,7 +26,7 @@ from vsbq.numerics.em import effective_size, weighted_em
 from vsbq.numerics.mixture import Mixture
 from vsbq.numerics.weights import weigh
 from vsbq.posterior import Posterior, RandomState
-from vsbq.posterior.density import log_density
+from vsbq.posterior.density import log_density, log_inside
 from vsbq.posterior.prior import LogPrior, PriorChange, log_ratio
 from vsbq.progress import logger
 from vsbq.settings import Settings, Steps
@@ -81,7 +82,7 @@ def with_prior(
             "Evaluations with log_prior= (or pass old_log_prior=), and fit or load them in full."
         )
     noted = changed._with_notes([*changed.notes, f"Changed the prior by a new fit: {moved}."])
-    return fit(noted, settings=settings, rng=generator, progress=False)
+    return fit(noted, support=told_support(post), settings=settings, rng=generator, progress=False)
 
 
 def _old_prior(post: Posterior, given: Callable[[ndarray], Any] | None) -> LogPrior | None:
@@ -269,13 +270,16 @@ def _mixture_weights(post: Posterior, mixture: Mixture) -> Float[ndarray, " n"]:
 
 
 def _elbo(moved: Posterior, x: Float[ndarray, "n d"], ratio: Float[ndarray, " n"], rng: np.random.Generator) -> Elbo:
-    """Log evidence minus KL(mixture, posterior), the mixture being cut off where the new prior is zero."""
+    """Log evidence minus KL(mixture, posterior), the mixture being cut off where the new prior or the density is
+    zero."""
     assert moved.refined is not None
     evidence = moved.refined.evidence
-    weights = np.where(np.isfinite(ratio), moved.refined.mixture_weights, 0.0)
+    edge = log_inside(moved, moved.refined.points)
+    weights = np.where(np.isfinite(ratio), moved.refined.mixture_weights, 0.0) * np.exp(edge)
     mass = float(weights.sum())
     rows = rng.choice(len(weights), ELBO_DRAWS, p=weights / mass)
     u = moved.refined.points[rows]
-    gap = log_density(moved, x[rows]) - mix.log_pdf(moved.mixture, u) + moved.space.log_jacobian(u)
+    cut = mix.log_pdf(moved.mixture, u) + edge[rows] - moved.space.log_jacobian(u)
+    gap = log_density(moved, x[rows]) - cut
     error = float(gap.std() / np.sqrt(len(gap)))
     return Elbo(evidence.value + float(gap.mean()) + float(np.log(mass)), evidence.surrogate_sd, error)

@@ -18,7 +18,7 @@ import numpy as np
 from vsbq._typing import Float, Int, ndarray
 from vsbq.errors import VsbqError
 from vsbq.numerics import linalg
-from vsbq.numerics.contours import POSTERIOR, contour_depth, highest
+from vsbq.numerics.contours import HOPELESS, POSTERIOR, contour_depth, highest
 from vsbq.posterior import Posterior, RandomState
 from vsbq.steps.model import LocatedPoints, LogDensityModel
 
@@ -52,7 +52,8 @@ class Suggestion:
 def suggest(
     post: Posterior, n: int, rng: RandomState = None, settings: Suggestion | None = None
 ) -> Float[ndarray, "n d"]:
-    """n points in the user's space, inside the bounds, whose evaluation would tell most, the most telling one first."""
+    """n points in the user's space, inside the bounds and where the density rather is not zero, whose evaluation would
+    tell most, the most telling one first."""
     surrogate = _surrogate(post)
     if not 1 <= n <= MOST_POINTS:
         raise ValueError(f"suggest gives from 1 to {MOST_POINTS} points at a time, not {n}.")
@@ -108,6 +109,8 @@ def _proposals(
     reach = 0.5 * _factors(int(counts[3]), widening, rng) * (high - low)
     box = 0.5 * (low + high) + reach * rng.uniform(-1.0, 1.0, (int(counts[3]), len(low)))
     u = np.concatenate([inside, parts, whole, box])
+    if post.support is not None:
+        u = u[post.support.inside(u)]
     return _distinct(surrogate.space.from_plain(u), surrogate)
 
 
@@ -157,7 +160,8 @@ def _box(post: Posterior, drawn: Float[ndarray, "n d"]) -> tuple[Float[ndarray, 
     given = post.evaluations
     if given is None:
         return drawn.min(axis=0), drawn.max(axis=0)
-    good = post.space.forward(given.points[given.log_density >= np.median(given.log_density)])
+    usual = np.median(given.log_density[np.isfinite(given.log_density)])
+    good = post.space.forward(given.points[given.log_density >= usual])
     if given.plausible_bounds is not None:
         corners = np.stack([given.plausible_bounds.lower, given.plausible_bounds.upper])
         good = np.concatenate([good, post.space.forward(corners)])
@@ -209,10 +213,13 @@ class _Doubt(NamedTuple):
     def of(cls, post: Posterior, surrogate: LogDensityModel, settings: Suggestion) -> _Doubt:
         draws = surrogate.space.forward(post.sample(1000, np.random.default_rng(0)))
         box = draws
-        if post.refined is not None:
+        if post.evaluations is not None:
+            # The surrogate knows nothing of those that were dropped as hopeless, nor of those of zero density.
+            values = post.evaluations.log_density
+            near = values >= values.max() - contour_depth(HOPELESS, post.dimension)
+            box = surrogate.space.forward(post.evaluations.points[near])
+        elif post.refined is not None:
             box = np.stack([post.refined.region.lower, post.refined.region.upper])
-        elif post.evaluations is not None:
-            box = surrogate.space.forward(post.evaluations.points)
         growth = settings.growing_doubt
         return cls(box.min(axis=0), box.max(axis=0), draws.std(axis=0), growth)
 

@@ -13,8 +13,9 @@ from vsbq.errors import EvaluationsError, VsbqError, VsbqWarning
 from vsbq.fit import fit
 from vsbq.posterior import Posterior, RandomState
 from vsbq.settings import Settings, Steps
+from vsbq.steps.support import InSupport
 
-__all__ = ["joined", "update"]
+__all__ = ["joined", "told_support", "update"]
 
 
 def update(
@@ -30,7 +31,13 @@ def update(
 ) -> Posterior:
     """The posterior from new evaluations and the earlier ones together; see `Posterior.update`."""
     together = joined(post, points, log_density, log_density_sd, log_prior)
-    return fit(together, settings=settings, start=post, rng=rng, progress=progress)
+    return fit(together, support=told_support(post), settings=settings, start=post, rng=rng, progress=progress)
+
+
+def told_support(post: Posterior) -> InSupport | None:
+    """The function with which the user told where the density is not zero, for the next fit; None without one."""
+    told = None if post.support is None else post.support.told
+    return None if told is None else told.in_support
 
 
 def joined(

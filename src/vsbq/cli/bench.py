@@ -85,6 +85,9 @@ def add(parser: ArgumentParser) -> None:
     compare = actions.add_parser("compare", help="what got better and worse beyond its noise")
     compare.add_argument("old", metavar="OLD", help="a file of result lines, REVISION:PATH, or a git revision of NEW")
     compare.add_argument("new", metavar="NEW", help="likewise")
+    compare.add_argument(
+        "--method", metavar="NAME", help="compare this method's lines of NEW with the default's of OLD"
+    )
     compare.set_defaults(run=_action("compare_results"))
 
 

@@ -21,6 +21,8 @@ __all__ = ["Audit", "Finding", "audit"]
 HUGE = 1e8  # beyond this size of the log density, differences of 1e-8 are lost in float64
 MANY_PARAMETERS = 20
 NEAR_BOUND = 1e-9  # share of the width
+DECADES = 3  # of the distance to a bound over which a density without limit rises,
+LEAST_RISE = 1.0  # by more than this many nats each
 TOP_SIGMA = 3.0  # the top region reaches down to this contour of a normal
 
 
@@ -72,6 +74,7 @@ def _findings(evaluations: Evaluations) -> Iterator[Finding]:
         yield from _top_region(finite)
         yield from _near_bounds(evaluations)
         yield from _pile_up(finite)
+        yield from _unbounded(finite)
 
 
 def _size(evaluations: Evaluations) -> Iterator[Finding]:
@@ -263,3 +266,33 @@ def _curvature(points: Float[ndarray, "n d"], values: Float[ndarray, " n"]) -> f
 def _trend(values: Float[ndarray, " n"]) -> float:
     """Rank correlation of the values with their row numbers."""
     return float(np.corrcoef(np.arange(len(values)), rankdata(values))[0, 1])
+
+
+def _unbounded(finite: Evaluations) -> Iterator[Finding]:
+    """A density without limit: its logarithm rises by as much with every decade that a parameter comes nearer to a
+    bound, as it does where a standard deviation goes to zero at a data point."""
+    for i, name in enumerate(finite.names):
+        for bound, side in ((finite.bounds.lower[i], "lower"), (finite.bounds.upper[i], "upper")):
+            if not np.isfinite(bound):
+                continue
+            best = _best_by_decade(np.abs(finite.points[:, i] - bound), finite.log_density)
+            rises = np.diff(best[-DECADES - 1 :])
+            if len(rises) == DECADES and rises.min() > LEAST_RISE and best[-1] == best.max():
+                message = (
+                    f"The log density keeps rising as '{name}' approaches its {side} bound {bound:g}: by "
+                    f"{', '.join(f'{rise:.1f}' for rise in rises)} from one power of ten of the distance to the next. "
+                    "Such a density may have no limit and no finite integral. Give the parameter a prior that vanishes "
+                    "there, or a bound that keeps away from it."
+                )
+                yield Finding("warning", "unbounded density", message)
+
+
+def _best_by_decade(distance: Float[ndarray, " n"], values: Float[ndarray, " n"]) -> Float[ndarray, " k"]:
+    """The best value in each power of ten of a distance, from the largest to the smallest; only adjoining ones."""
+    near = distance > 0
+    decade = np.floor(np.log10(distance[near])).astype(int)
+    best: list[float] = []
+    for k in range(int(decade.max(initial=0)), int(decade.min(initial=0)) - 1, -1):
+        here = values[near][decade == k]
+        best = [*best, float(here.max())] if len(here) else []
+    return np.array(best)

@@ -28,7 +28,7 @@ def greedy_inducing(
     of them is at least as good as every point that is not on the list: the choice is that of the plain greedy rule.
     """
     state = _PivotedCholesky(hyp, points, noise_variance, min(count, len(points)))
-    while len(state.chosen) < state.count and state.variance.max() > state.floor and state.left > ENOUGH:
+    while len(state.chosen) < state.count and state.variance.max() > state.floor and not state.enough:
         picked, factor = state.next_block()
         if not picked:
             break
@@ -49,9 +49,9 @@ class _PivotedCholesky:
         self.chosen: list[int] = []
 
     @property
-    def left(self) -> float:
-        """Nats that the bound loses by the trace of what is not explained."""
-        return 0.5 * float((self.variance / self.noise_variance).sum())
+    def enough(self) -> bool:
+        """Whether the bound loses next to nothing by the trace of what is not explained."""
+        return bool(self.chosen) and 0.5 * float((self.variance / self.noise_variance).sum()) <= ENOUGH
 
     def next_block(self) -> tuple[list[int], Float[ndarray, "b b"]]:
         """The next pivots (row numbers) and the Cholesky factor of their conditional covariance."""

@@ -51,7 +51,9 @@ def product(a: ndarray, b: ndarray) -> ndarray:
 
 
 def product_vector(a: ndarray, x: ndarray) -> ndarray:
-    """a @ x for a matrix and a vector, by SciPy's BLAS."""
+    """a @ x for a matrix and a vector, by SciPy's BLAS, which does not take matrices without rows."""
+    if not len(a):
+        return np.zeros(0)
     flip = _is_c(a)
     return blas.dgemv(1.0, a.T if flip else a, x, trans=int(flip))
 

@@ -185,23 +185,36 @@ def bound_and_gradient(
     beta = linalg.product_vector(v_inverse, projection)
     lifted = linalg.solve_lower(chol, np.asfortranarray(np.eye(m) - v_inverse), transpose=True)  # L⁻ᵀ P
     lifted_beta = linalg.solve_lower(chol, beta, transpose=True)
-    features = np.column_stack([np.ones(n), points])
-    moments = np.zeros((m, features.shape[1]))  # Σ_n W_mn (1, x_n) with W = (∂/∂K_ZX) ∘ K_ZX
-    residual, column = np.empty(n), np.empty(n)  # r, and Σ_m W_mn
-    for rows in _chunks(n):
-        residual[rows] = scaled[rows] - linalg.product_vector(u[:, rows].T, beta)
+    residual = scaled - linalg.product_vector(u.T, beta)
+    moments, column = _moments(lifted, lifted_beta, ks, u, residual, points)
+    w_zz = _by_inducing_kernel(chol, v - 2 * np.eye(m) + v_inverse + np.outer(beta, beta))
+    on_diagonal = jitter * hyp.output_variance * float(np.trace(w_zz))
+    w_zz *= kernel_zz
+    to_output = 2 * (column.sum() + float(w_zz.sum()) + on_diagonal) - trace
+    spread = _spread(inducing, points, moments, column, w_zz)
+    by_theta, by_coordinates = chain_rule(hyp, points, spread, to_output, residual / noise_sd)
+    by_noise = residual * scaled - column - 1.0 + hyp.output_variance / noise_variance
+    return Gradient(value, by_theta, by_noise, by_coordinates)
+
+
+def _moments(
+    lifted: Float[ndarray, "m m"],
+    lifted_beta: Float[ndarray, " m"],
+    ks: Float[ndarray, "m n"],
+    u: Float[ndarray, "m n"],
+    residual: Float[ndarray, " n"],
+    points: Float[ndarray, "n d"],
+) -> tuple[Float[ndarray, "m f"], Float[ndarray, " n"]]:
+    """Σ_n W_mn (1, x_n) for each inducing point and Σ_m W_mn for each point, W = (∂/∂K_ZX) ∘ K_ZX."""
+    features = np.column_stack([np.ones(len(points)), points])
+    moments, column = np.zeros((len(lifted), features.shape[1])), np.empty(len(points))
+    for rows in _chunks(len(points)):
         w = linalg.product(lifted, u[:, rows])
         w *= ks[:, rows]
         moments += linalg.product(w, features[rows])
         moments += lifted_beta[:, None] * linalg.product(ks[:, rows], residual[rows, None] * features[rows])
         column[rows] = w.sum(axis=0) + residual[rows] * linalg.product_vector(ks[:, rows].T, lifted_beta)
-    grad_zz = _by_inducing_kernel(chol, v - 2 * np.eye(m) + v_inverse + np.outer(beta, beta))
-    spread = _spread(inducing, points, moments, column, grad_zz * kernel_zz)
-    to_output = 2 * (column.sum() + float((grad_zz * kernel_zz).sum()))
-    to_output += 2 * jitter * hyp.output_variance * float(np.trace(grad_zz)) - trace
-    by_theta, by_coordinates = chain_rule(hyp, points, spread, to_output, residual / noise_sd)
-    by_noise = residual * scaled - column - 1.0 + hyp.output_variance / noise_variance
-    return Gradient(value, by_theta, by_noise, by_coordinates)
+    return moments, column
 
 
 def _by_inducing_kernel(chol: Float[ndarray, "m m"], t: Float[ndarray, "m m"]) -> Float[ndarray, "m m"]:

@@ -28,15 +28,20 @@ class Correction:
 
     @classmethod
     def between(
-        cls, mixture_share: Float[ndarray, " n"], weights: Float[ndarray, " n"], mixture_weights: Float[ndarray, " n"]
+        cls,
+        mixture_share: Float[ndarray, " n"],
+        weights: Float[ndarray, " n"],
+        mixture_weights: Float[ndarray, " n"],
+        share: float = 1.0,
     ) -> Correction:
         """From weighted draws, each with the share of the mixture below it.
 
-        The same draws stand for both distributions, so that their difference has little noise.
+        The same draws stand for both distributions, so that their difference has little noise. Where little is left of
+        the mixture, what is known of it exactly is of little help, and counts by a share.
         """
         cell = np.minimum((mixture_share * (KNOTS - 1)).astype(np.int64), KNOTS - 2)
-        more = np.bincount(cell, weights - mixture_weights, KNOTS - 1)
-        mass = np.maximum(1.0 / (KNOTS - 1) + more, 1e-3 / (KNOTS - 1))
+        more = np.bincount(cell, weights - share * mixture_weights, KNOTS - 1)
+        mass = np.maximum(share / (KNOTS - 1) + more, 1e-3 / (KNOTS - 1))
         return cls(np.concatenate([[0.0], np.cumsum(mass) / mass.sum()]))
 
     def share(self, mixture_share: ndarray) -> ndarray:
@@ -60,10 +65,14 @@ class Marginal:
     correction: Correction | None = None
 
     def corrected(
-        self, u: Float[ndarray, " n"], weights: Float[ndarray, " n"], mixture_weights: Float[ndarray, " n"]
+        self,
+        u: Float[ndarray, " n"],
+        weights: Float[ndarray, " n"],
+        mixture_weights: Float[ndarray, " n"],
+        share: float = 1.0,
     ) -> Marginal:
         """The marginal of the refined posterior, from the inference coordinates of its draws."""
-        return replace(self, correction=Correction.between(self._mixture_cdf(u), weights, mixture_weights))
+        return replace(self, correction=Correction.between(self._mixture_cdf(u), weights, mixture_weights, share))
 
     def pdf(self, x: ArrayLike) -> ndarray:
         """Density at values of the parameter, zero outside its bounds."""
@@ -139,18 +148,23 @@ class Marginal:
 class DrawnMarginal(Marginal):
     """A marginal whose moments are the mixture's plus what the draws say is different.
 
-    A prior with an edge makes the ratio to the mixture jump, which draws take better than quadrature.
+    A density with an edge makes the ratio to the mixture jump, which draws take better than quadrature. Where little is
+    left of the mixture, its moments are of little help, and count by a share.
     """
 
     u: Float[ndarray, " n"] = field(kw_only=True)
-    more: Float[ndarray, " n"] = field(kw_only=True)  # weight of each draw beyond that of the mixture
+    more: Float[ndarray, " n"] = field(kw_only=True)  # weight of each draw beyond that share of the mixture's
+    share: float = field(kw_only=True, default=1.0)
 
     @classmethod
-    def of(cls, marginal: Marginal, u: Float[ndarray, " n"], more: Float[ndarray, " n"]) -> DrawnMarginal:
+    def of(
+        cls, marginal: Marginal, u: Float[ndarray, " n"], more: Float[ndarray, " n"], share: float = 1.0
+    ) -> DrawnMarginal:
         """A corrected marginal with its draws."""
         own = {part.name: getattr(marginal, part.name) for part in fields(marginal)}
-        return cls(**own, u=u, more=more)
+        return cls(**own, u=u, more=more, share=share)
 
     def _moment(self, function) -> float:  # type: ignore[no-untyped-def]
         plain = replace(Marginal(*(getattr(self, part.name) for part in fields(Marginal))), correction=None)
-        return plain._moment(function) + float(self.more @ function(self.space.inverse(self.u[:, None])[:, 0]))
+        drawn = float(self.more @ function(self.space.inverse(self.u[:, None])[:, 0]))
+        return self.share * plain._moment(function) + drawn

@@ -2,33 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vsbq._typing import ArrayLike, Float, ndarray
+from vsbq.posterior.density import CutDraws
 from vsbq.posterior.marginal import NODES, DrawnMarginal, Marginal
 from vsbq.posterior.summary import Summary
 
 if TYPE_CHECKING:
     from vsbq.posterior.posterior import Posterior
+    from vsbq.steps.refine import Refined
 
 __all__ = ["cov", "marginal", "mean", "quantile", "summary"]
 
 
 def marginal(post: Posterior, parameter: int | str) -> Marginal:
-    """The marginal of one parameter: that of the mixture, corrected by the draws of the refinement."""
+    """The marginal of one parameter: that of the mixture, corrected by the draws of the refinement, or by what the
+    support leaves of the mixture."""
     i = post.names.index(parameter) if isinstance(parameter, str) else range(post.dimension)[parameter]
-    one = post.space.columns([i])
-    sds = np.linalg.norm(post.mixture.trils[:, i], axis=1)
-    plain = Marginal(post.names[i], one, post.mixture.log_weights, post.mixture.means[:, i], sds)
-    if post.refined is None:
+    plain, draws = _of_mixture(post, i), _draws(post)
+    if draws is None:
         return plain
-    corrected = plain.corrected(post.refined.points[:, i], *post.refined.both_weights)
-    if post.prior_change is None:
+    share = _share(draws)
+    corrected = plain.corrected(draws.points[:, i], draws.weights, draws.mixture_weights, share)
+    if post.prior_change is None and post.support is None:
         return corrected
-    return DrawnMarginal.of(corrected, post.refined.points[:, i], post.refined.weights - post.refined.mixture_weights)
+    return DrawnMarginal.of(corrected, draws.points[:, i], draws.weights - share * draws.mixture_weights, share)
+
+
+def _of_mixture(post: Posterior, i: int) -> Marginal:
+    """The marginal of the mixture alone."""
+    sds = np.linalg.norm(post.mixture.trils[:, i], axis=1)
+    return Marginal(post.names[i], post.space.columns([i]), post.mixture.log_weights, post.mixture.means[:, i], sds)
+
+
+def _draws(post: Posterior) -> Refined | CutDraws | None:
+    """Draws with weights towards the posterior and towards its mixture; None where the two are the same."""
+    return post.cut if post.refined is None else post.refined
+
+
+def _share(draws: Refined | CutDraws) -> float:
+    """How far what is known of the mixture exactly counts: the less, the less of it is left."""
+    return float(np.exp(draws.log_mass)) if isinstance(draws, CutDraws) else 1.0
 
 
 def mean(post: Posterior) -> Float[ndarray, " d"]:
@@ -48,26 +65,25 @@ def summary(post: Posterior) -> Summary:
 
 
 def cov(post: Posterior) -> Float[ndarray, "d d"]:
-    """Covariance: the mixture's, moved by what the refined draws say is different, with the sds of the marginals."""
-    if post.refined is None:
-        return _mixture_cov(post)
-    plain = replace(post, refined=None)
-    centre = mean(plain)
-    x = post.space.inverse(post.refined.points) - centre
-    moved = post.refined.shift(x)
-    products = post.refined.shift(np.einsum("ni,nj->nij", x, x).reshape(len(x), -1)).reshape(len(centre), -1)
-    together = _mixture_cov(plain) + products - np.outer(moved, moved)
+    """Covariance: the mixture's, moved by what the draws say is different, with the sds of the marginals."""
+    of_mixture, draws = [_of_mixture(post, i) for i in range(post.dimension)], _draws(post)
+    if draws is None:
+        return _mixture_cov(post, of_mixture)
+    x = post.space.inverse(draws.points) - [one.mean() for one in of_mixture]
+    share = _share(draws)
+    more = draws.weights - share * draws.mixture_weights
+    moved, products = more @ x, np.einsum("n,ni,nj->ij", more, x, x, optimize=True)
+    together = share * _mixture_cov(post, of_mixture) + products - np.outer(moved, moved)
     turn = _sd(post) / np.sqrt(np.diagonal(together))
-    return together * np.outer(turn, turn)
+    return np.asarray(together * np.outer(turn, turn))
 
 
-def _mixture_cov(post: Posterior) -> Float[ndarray, "d d"]:
+def _mixture_cov(post: Posterior, marginals: list[Marginal]) -> Float[ndarray, "d d"]:
     """Covariance of the mixture, by Gauss–Hermite quadrature per component."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
     weights = weights / weights.sum()
     sigma = np.einsum("kij,klj->kil", post.mixture.trils, post.mixture.trils)
     out = np.empty((post.dimension, post.dimension))
-    marginals = _marginals(post)
     centre = [one.mean() for one in marginals]
     for i, first in enumerate(marginals):
         a = first.means[:, None] + first.sds[:, None] * nodes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +17,7 @@ from vsbq.data.transform import InferenceSpace
 from vsbq.history import Elbo, Evidence, History
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import density, moments
+from vsbq.posterior.density import CutDraws
 from vsbq.posterior.marginal import Marginal
 from vsbq.posterior.prior import PriorChange
 from vsbq.posterior.summary import Summary
@@ -69,6 +71,11 @@ class Posterior:
         """Hard bounds of the parameters."""
         return self.space.bounds
 
+    @cached_property
+    def cut(self) -> CutDraws | None:
+        """Draws that stand for what the support leaves of the mixture; None where it leaves all."""
+        return density.cut_draws(self)
+
     @property
     def elbo(self) -> float:
         """Evidence lower bound: the log evidence is at least this much, if the surrogate is right.
@@ -116,7 +123,7 @@ class Posterior:
         return density.draw(self, n, np.random.default_rng(rng))
 
     def log_pdf(self, x: ArrayLike) -> Any:
-        """Log posterior density with respect to the user's parameters; −inf outside the bounds.
+        """Log posterior density with respect to the user's parameters; −inf outside the bounds and the support.
 
         One point of D numbers gives a number; n points (n, D) give n numbers.
         """

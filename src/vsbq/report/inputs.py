@@ -63,7 +63,7 @@ def _counts(history: History | None, evaluations: Evaluations | None) -> list[tu
         ("used for the fit", count(trimmed.kept)),
         ("left out as far too low", _with_note(trimmed.trimmed, "they say nothing about where the posterior is")),
         ("merged because the point was repeated", count(trimmed.merged)),
-        ("with a density of zero (−inf)", _with_note(trimmed.zero_density, "kept as very low values")),
+        ("with a density of zero (−inf)", _with_note(trimmed.zero_density, "they tell where the density ends")),
         ("moved off a bound by a hair", count(trimmed.at_edge)),
     ]
 

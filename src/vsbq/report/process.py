@@ -24,12 +24,14 @@ STEPS = {
 #: What each part of the error of the evidence is called.
 ERRORS = {
     "surrogate_sd": "uncertainty from the surrogate",
-    "outside": "from mass where the surrogate is not trusted",
+    "outside": "from mass that the mixture has where the surrogate is not trusted",
     "monte_carlo_error": "from random draws",
     "held_out_sd": "from what single regions of the evaluations decide",
     "untested": "from what too few evaluations leave untested",
-    "beyond": "from what may lie beyond the outermost evaluations",
-    "zeros": "from mass where the density may be zero",
+    "sides": "from what the outermost evaluations decide about the tails",
+    "untrusted": "from mass that may lie where the surrogate is not trusted",
+    "guessed": "from mass where the surrogate extrapolates",
+    "support_sd": "from where the density ends",
 }
 
 

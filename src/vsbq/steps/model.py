@@ -68,6 +68,9 @@ class LogDensityModel(Protocol):
     def mean(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """The expected log density at each point."""
 
+    def means(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "k n"]:
+        """What each of the models that it averages over expects; the mean alone if it is one model."""
+
     def variance(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """Its variance at each point."""
 

@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 
 from vsbq._typing import Float, ndarray
 from vsbq.history import Evidence, RefinedFit
+from vsbq.numerics.em import truncated_weights
 from vsbq.numerics.mixture import Mixture, log_pdf, sample
 from vsbq.numerics.resampling import systematic_rows
 from vsbq.numerics.smc import Particles, Target, sequential
@@ -25,17 +26,17 @@ from vsbq.steps.region import TrustedRegion
 #: By how much the surrogate's own uncertainty may be too small where no block of evaluations could be held out.
 UNTESTED = 5.0
 
-#: Draws for the mass outside the trusted region, from components that are wider by these factors, and the nats by which
-#: one of them may outweigh all within.
+#: Draws for the mass just outside the trusted region.
 WIDE_DRAWS = 8000
-WIDE_FACTORS = (1.5, 2.5)
-MOST_UNTRUSTED = 50.0
 
 #: A posterior all of which is guessed is off by the logarithm of this, at least.
 LEAST_KNOWN = 1e-6
 
 #: Nats by which the mean may rise where a block of evaluations is left out: the gap would not be trusted beyond that.
 MOST_CHANGE = 1.0
+
+#: Nats by which the mean beyond the outermost evaluations may be off at least.
+LEAST_CHANGE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +91,7 @@ def refine(
     log_proposal = log_pdf(proposal, u)
     log_target = region.log_density(u)
     inside = np.isfinite(log_target)
-    to_mixture = np.exp(log_pdf(mixture, u) - log_proposal)
+    to_mixture = np.exp(log_pdf(mixture, u) + region.log_support(u) - log_proposal)
     to_mixture /= to_mixture.sum()
     outside = float(to_mixture[~inside].sum())
     weights = np.where(inside, 0.0, to_mixture)
@@ -139,7 +140,7 @@ def _evidence(
         held_out_sd=_held_out_sd(region, *draws, settings, rng),
         untested=UNTESTED * sd * float(np.sqrt(1.0 - region.surrogate.tested)),
         sides=_side_sd(region, *draws, settings, rng),
-        untrusted=_untrusted(mixture, region, rng.spawn(1)[0]),
+        untrusted=_untrusted(mixture, region, settings, rng.spawn(1)[0]),
         guessed=_guessed(region, *draws, settings, rng),
         support_sd=_support_sd(region, *draws, settings, rng),
     )
@@ -202,28 +203,30 @@ def _side_sd(
     """What the evidence owes to what the surrogate believes beyond the evaluations, side by side: how the mass there
     changes if the outermost evaluations on that side are left out."""
     rows = rng.choice(len(points), 10 * settings.uncertainty_draws, p=weights / weights.sum())
-    changes = np.minimum(region.surrogate.changes_beyond(points[rows]), MOST_CHANGE)
+    changes = region.surrogate.changes_beyond(points[rows])
     if not len(changes):
         return 0.0
+    # Nothing beyond the evaluations is known better than to a little, however well the surrogate continues them.
+    changes = np.where(changes != 0, np.clip(np.abs(changes), LEAST_CHANGE, MOST_CHANGE), 0.0)
     without = logsumexp(changes, axis=1) - np.log(len(rows))
     return float(np.sqrt((without**2).sum()))
 
 
-def _untrusted(mixture: Mixture, region: TrustedRegion, rng: np.random.Generator) -> float:
-    """log(1 + b) with b the mass that the surrogate sees where it is not trusted, relative to that where it is.
+def _untrusted(mixture: Mixture, region: TrustedRegion, settings: Refinement, rng: np.random.Generator) -> float:
+    """log(1 + b) with b the mass that the surrogate sees around where it is trusted, relative to that where it is.
 
     The posterior ends where trust ends, but the surrogate does not: what it continues to see may be there or not.
     """
-    wide = _scaled(mixture, {factor: 1.0 / len(WIDE_FACTORS) for factor in WIDE_FACTORS})
+    wide = _scaled(mixture, {settings.wide_factor: 1.0})
     u = sample(wide, WIDE_DRAWS, rng)
     u = u[region.in_box(u)]
     trusted = np.isfinite(region.log_density(u))
     if not trusted.any() or trusted.all():
         return 0.0
-    claimed = np.minimum(region.surrogate.mean(u), region.most_mean) + region.log_support(u)
-    log_weights = claimed - log_pdf(wide, u)
-    weights = np.exp(np.minimum(log_weights - log_weights[trusted].max(), MOST_UNTRUSTED))
-    return float(np.log1p(weights[~trusted].sum() / weights[trusted].sum()))
+    # What one of several models alone sees far from all evaluations is invented.
+    claimed = np.minimum(region.surrogate.means(u).min(axis=0), region.most_mean) + region.log_support(u)
+    weights = truncated_weights(claimed - log_pdf(wide, u))
+    return float(np.log1p(weights[~trusted].sum() / max(weights[trusted].sum(), LEAST_KNOWN)))
 
 
 def _guessed(
@@ -236,7 +239,7 @@ def _guessed(
     """−log(1 − g) with g the mass where the surrogate rather guesses than knows."""
     rows = rng.choice(len(points), settings.uncertainty_draws, p=weights / weights.sum())
     share = float(np.mean(region.surrogate.variance(points[rows]) > region.guessed_variance))
-    return -float(np.log(max(1.0 - share, LEAST_KNOWN)))
+    return float(np.log(1.0 / max(1.0 - share, LEAST_KNOWN)))
 
 
 def _support_sd(
@@ -246,14 +249,17 @@ def _support_sd(
     settings: Refinement,
     rng: np.random.Generator,
 ) -> float:
-    """Standard deviation of the log evidence over what the edge of the support may be."""
-    if region.support is None:
-        return 0.0
+    """Standard deviation of the log evidence over what the edge of the support may be, and −log(1 − b) with b the mass
+    that is nearer to an evaluation of zero density that no edge keeps out than to any other evaluation."""
     rows = rng.choice(len(points), 5 * settings.uncertainty_draws, p=weights / weights.sum())
+    stray = 0.0 if region.stray is None else float(np.mean(region.stray.nearer(points[rows])))
+    doubt = float(np.log(1.0 / max(1.0 - stray, LEAST_KNOWN)))
+    if region.support is None:
+        return doubt
     plain = region.surrogate.space.to_plain(points[rows])
     each = region.support.log_probabilities(plain)
     ratios = logsumexp(each - region.support.log_probability(plain)[:, None], axis=0)
-    return float(np.std(ratios))
+    return float(np.hypot(np.std(ratios), doubt))
 
 
 def _target(region: TrustedRegion) -> Target:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from vsbq._typing import Bool, Float, ndarray
 from vsbq.numerics.contours import highest
@@ -31,6 +33,28 @@ BEYOND = 0.5
 GUESS = 0.05
 
 
+class Stray(NamedTuple):
+    """Evaluations of zero density among others, in the surrogate's coordinates."""
+
+    zeros: Float[ndarray, "z d"]
+    others: Float[ndarray, "n d"]
+
+    @classmethod
+    def of(cls, training: TrainingSet, support: Support | None) -> Stray | None:
+        """Those that the support does not keep out; None if there are none."""
+        zeros = training.zeros
+        if support is not None and len(zeros):
+            zeros = zeros[support.inside(training.space.to_plain(zeros))]
+        return cls(zeros, training.points) if len(zeros) else None
+
+    def nearer(self, u: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
+        """Which points are nearer to one of them than to any other evaluation."""
+        spread = self.others.std(axis=0)
+        unit = np.where(spread > 0, spread, 1.0)
+        zero, other = (cKDTree(points / unit).query(u / unit)[0] for points in (self.zeros, self.others))
+        return np.asarray(zero < other)
+
+
 @dataclass(frozen=True, eq=False)
 class TrustedRegion:
     """Where the surrogate's uncertainty is small, not far from all evaluations, and where it does not claim more than
@@ -44,6 +68,7 @@ class TrustedRegion:
     most_rise: float = MOST_RISE
     guessed_variance: float = np.inf  # above it the surrogate rather guesses than knows
     support: Support | None = None
+    stray: Stray | None = None  # evaluations of zero density that no edge keeps out
 
     @classmethod
     def around(cls, surrogate: LogDensityModel, training: TrainingSet, support: Support | None = None) -> TrustedRegion:
@@ -56,7 +81,8 @@ class TrustedRegion:
         guessed = GUESS * surrogate.prior_variance + (3.0 * float(usual)) ** 2
         low, high = training.points.min(axis=0), training.points.max(axis=0)
         far = BEYOND * (high - low)
-        return cls(surrogate, low - far, high + far, slack**2, top, rise, guessed, support)
+        stray = Stray.of(training, support)
+        return cls(surrogate, low - far, high + far, slack**2, top, rise, guessed, support, stray)
 
     def log_density(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """Log of the density that the surrogate expects, E exp f = exp(mean + variance / 2), relative to its offset,

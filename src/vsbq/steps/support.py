@@ -109,7 +109,8 @@ def asked(in_support: InSupport, points: Float[ndarray, "n d"]) -> Bool[ndarray,
         raise EvaluationsError(f"support= raised {type(error).__name__}: {error}. {HOW_TO_TELL}") from error
     if answer.shape != (len(points),) or not (answer.dtype == bool or np.isin(answer, (0, 1)).all()):
         raise EvaluationsError(
-            f"support= gave an array of shape {answer.shape} and type {answer.dtype} for {len(points)} points. {HOW_TO_TELL}"
+            f"support= gave an array of shape {answer.shape} and type {answer.dtype} for {len(points)} points. "
+            f"{HOW_TO_TELL}"
         )
     return answer.astype(bool)
 
@@ -201,10 +202,10 @@ def learn_support(
     inside = inside[(inside**2).sum(axis=1) < REACH**2 * max(1.0, d / 3)]
     outside = outside[(outside**2).sum(axis=1) < REACH**2 * max(1.0, d / 3)]
     inside, outside = _facing(inside, outside, rng), _facing(outside, inside, rng)
-    surfaces = _sides(points, zeros, centre, root)
-    if surfaces:
-        return Support(centre, root, surfaces)
-    surfaces = []
+    limits = _sides(points, zeros, centre, root)
+    if limits:
+        return Support(centre, root, limits)
+    surfaces: list[Float[ndarray, "f k"]] = []
     while len(outside) > d and len(surfaces) < MOST_SURFACES:
         surface, explained = _surface(inside, outside, rng)
         if explained.sum() <= d:

@@ -57,15 +57,24 @@ def write(target: Path, header: Any, arrays: Arrays) -> None:
 
 
 def read(
-    stream: BinaryIO, kind: Any, shapes_of: Callable[[Any], Shapes], *, format_name: str, version: int
+    stream: BinaryIO,
+    kind: Any,
+    shapes_of: Callable[[Any], Shapes],
+    *,
+    format_name: str,
+    version: int,
+    as_of_now: Callable[[dict[str, Any]], dict[str, Any]] = dict,
 ) -> tuple[Any, Arrays]:
-    """A header of type `kind` and the arrays that go with it; raises `Broken`, or whatever damage makes zip raise."""
+    """A header of type `kind` and the arrays that go with it; raises `Broken`, or whatever damage makes zip raise.
+
+    `as_of_now` is given the fields of the header, of any earlier version too, and returns those of this version.
+    """
     size = stream.seek(0, io.SEEK_END)
     with zipfile.ZipFile(stream) as archive:
         fields = json.loads(_read_npy(archive, "header", None, HEADER_LIMIT).tobytes())
         _check_format(fields, format_name, version)
         checksum = fields.pop("checksum", None)
-        header = _typed(fields, kind)
+        header = _typed(as_of_now(fields), kind)
         shapes = shapes_of(header)
         if min(map(min, shapes.values())) < 1:
             raise Broken("a count in its header is less than one. Take another copy.")

@@ -18,6 +18,18 @@ K components, M inducing points and N evaluations the arrays are:
     surrogate_inducing (M, D), surrogate_weights (M), surrogate_chol_kernel, surrogate_chol_v (M(M+1)/2)
     surrogate_rotation (D, D)          if there is one, the surrogate's coordinates are rotation · u
     surrogate_without (B, M)           changes of the weights if a block of evaluations is left out, one row for each
+    surrogate_sides_axes (S, D), surrogate_sides_ends (S), surrogate_sides_without (S, M)
+                                       the same of the outermost evaluations on each side, for points beyond the end
+                                       of the better ones along that axis
+    surrogate_sister_0_turn (D, D), surrogate_sister_0_hyperparameters (3D+2), surrogate_sister_0_inducing (M₀, D),
+    surrogate_sister_0_weights (M₀)    another sparse GP, its coordinates turn · those of the surrogate; the surrogate's
+                                       mean is the average over all of them. More sisters have higher numbers
+    support_centre (D), support_root (D, D), support_surfaces (E, F, 64)
+                                       where the density is not zero: with features φ of (u − centre) root, which are 1,
+                                       the D coordinates and half of their D(D+1)/2 products, the product over E
+                                       surfaces of logistic(φ · coefficients), averaged over 64 draws of the latter
+    stand_in_centre, stand_in_root, stand_in_surfaces
+                                       the same, in place of a function of the user, which a file can't hold
     refined_points (R, D), refined_weights (R), refined_mixture_weights (R)
                                        draws in u that represent the refined posterior with the first weights and the
                                        mixture with the second; both sum to one
@@ -25,13 +37,14 @@ K components, M inducing points and N evaluations the arrays are:
     evaluations_points (N, D), evaluations_log_density (N), evaluations_sd (N), evaluations_log_prior (N)
     evaluations_plausible_lower, evaluations_plausible_upper (D)
 
-A compact file has only the `space_` and `mixture_` arrays: its posterior is the mixture, with the refined evidence.
+A compact file has only the `space_`, `mixture_`, `support_` and `stand_in_` arrays: its posterior is the mixture, cut
+where the density is zero, with the refined evidence. Arrays of what there is not are left out.
 `evaluations_sd`, `evaluations_log_prior` and the plausible bounds are there only if they were given. The header holds
 `format`, `format_version`, `vsbq_version`, `names`, `components` (K), `offset` (added to `elbo.value` it is the
 evidence lower bound, to `evidence.value` the log evidence), `elbo`, `surrogate`, `evaluations`, `history`, `evidence`,
-`refined`, `tag`, `far_bounds` and `checksum`: the SHA-256 of `json.dumps(header without checksum, sort_keys=True)`
-followed by the bytes of the arrays in the order of their names. It finds damage; it is no signature. Draws with NumPy
-alone:
+`refined`, `tag`, `far_bounds`, `support` and `checksum`: the SHA-256 of `json.dumps(header without checksum,
+sort_keys=True)` followed by the bytes of the arrays in the order of their names. It finds damage; it is no signature.
+Draws with NumPy alone:
 
     import json, numpy as np
     with np.load("posterior.npz") as file:
@@ -43,10 +56,10 @@ alone:
     rng = np.random.default_rng()
     k = rng.choice(len(weights), 1000, p=weights / weights.sum())
     v = centre + scale * (means[k] + np.einsum("nij,nj->ni", trils[k], rng.standard_normal(means[k].shape)))
-    # v is x for open parameters; undo the log or the probit for the others
+    # v is x for open parameters; undo the log or the probit for the others; reject what is outside the support
 
-A later version may add a field to the header's tuples (history, elbo) only with a default; any other change raises
-`VERSION`.
+Version 1 had no support, no sides and no sisters; it is read. A later version may add a field to the header's tuples
+(history, elbo) only with a default; any other change raises `VERSION`.
 """
 
 from __future__ import annotations
@@ -65,18 +78,30 @@ from vsbq.data.tags import read_tag
 from vsbq.data.transform import InferenceSpace, ModelSpace, WhitenedSpace
 from vsbq.errors import VsbqError
 from vsbq.io.files.container import Arrays, Broken, read, write
-from vsbq.io.files.posterior_header import EvaluationsHeader, Header, RefinedHeader, SurrogateHeader, shapes_of
+from vsbq.io.files.posterior_header import (
+    EvaluationsHeader,
+    Header,
+    RefinedHeader,
+    SisterHeader,
+    SurrogateHeader,
+    as_of_now,
+    check_numbers,
+    require,
+    shapes_of,
+)
+from vsbq.io.files.posterior_support import put_together_support, take_apart_support, told_again
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior
 from vsbq.steps.model import LogDensityModel
 from vsbq.steps.refine import Refined
 from vsbq.steps.region import TrustedRegion
+from vsbq.steps.support import InSupport, Support
 from vsbq.steps.surrogate.model import Surrogate
 
 __all__ = ["PosteriorFileError", "load", "save"]
 
 FORMAT = "vsbq posterior"
-VERSION = 1
+VERSION = 2
 
 #: What the names of the surrogate's arrays begin with, and those of them that are lower triangles.
 PREFIX = "surrogate_"
@@ -91,7 +116,8 @@ def save(posterior: Posterior, path: str | os.PathLike[str], *, compact: bool = 
     """Write a posterior to one npz file and return its path, with ".npz" added if it had no suffix.
 
     `compact` leaves out the surrogate, the evaluations and the refined draws: what is loaded from it is the mixture,
-    with the refined evidence. The file appears under its name only when it is complete.
+    with the refined evidence. The file appears under its name only when it is complete. A function that was told as
+    `support` is not in it, only surfaces learnt from its answers; `load` takes the function again.
     """
     if posterior.prior_change is not None and not compact:
         raise PosteriorFileError(
@@ -112,9 +138,11 @@ def save(posterior: Posterior, path: str | os.PathLike[str], *, compact: bool = 
     return target
 
 
-def load(path: str | os.PathLike[str]) -> Posterior:
+def load(path: str | os.PathLike[str], *, support: InSupport | None = None) -> Posterior:
     """Read a posterior that `save` wrote; nothing in the file is executed.
 
+    `support` is the function that the posterior was fitted with, if there was one. With it the edge of the density is
+    exact and `update` knows it; without it the edge is the one that was learnt from its answers when it was saved.
     Raises `PosteriorFileError` for a file that is damaged, foreign, inconsistent or too new.
     """
     source = Path(path)
@@ -124,7 +152,8 @@ def load(path: str | os.PathLike[str]) -> Posterior:
         raise PosteriorFileError(f"'{source}' is no file but a pipe or a device. Pass a posterior file.")
     with source.open("rb") as stream:
         try:
-            return _put_together(*read(stream, Header, shapes_of, format_name=FORMAT, version=VERSION))
+            header, arrays = read(stream, Header, shapes_of, format_name=FORMAT, version=VERSION, as_of_now=as_of_now)
+            posterior = _put_together(header, arrays)
         except Broken as error:
             raise PosteriorFileError(f"'{source}' can't be loaded: {error}") from None
         except Exception as error:  # zip, deflate, npy and JSON each have their own ways to fail on arbitrary bytes
@@ -132,6 +161,7 @@ def load(path: str | os.PathLike[str]) -> Posterior:
                 f"'{source}' can't be loaded: it is damaged or no posterior file ({type(error).__name__}: {error}). "
                 "Take another copy, or save the posterior again."
             ) from error
+    return posterior if support is None else told_again(posterior, header, arrays, support)
 
 
 def _with_suffix(path: Path) -> Path:
@@ -149,11 +179,14 @@ def _take_apart(posterior: Posterior, compact: bool) -> tuple[Header, Arrays]:
         arrays |= more
     if not compact and posterior.refined is not None:
         refined, more = _take_apart_refined(posterior.refined)
-        _require(posterior.refined.region.surrogate is posterior.surrogate, "it was refined on another surrogate")
+        require(posterior.refined.region.surrogate is posterior.surrogate, "it was refined on another surrogate")
+        require(posterior.refined.region.support is posterior.support, "it was refined with another support")
         arrays |= more
     if not compact and posterior.evaluations is not None:
         evaluations, more = _take_apart_evaluations(posterior.evaluations, posterior)
         arrays |= more
+    support, more = take_apart_support(posterior)
+    arrays |= more
     header = Header(
         format=FORMAT,
         format_version=VERSION,
@@ -169,6 +202,7 @@ def _take_apart(posterior: Posterior, compact: bool) -> tuple[Header, Arrays]:
         refined=refined,
         tag=posterior.tag,
         far_bounds=posterior.space.near is not None,
+        support=support,
     )
     return header, {name: np.ascontiguousarray(array, dtype="<f8") for name, array in arrays.items()}
 
@@ -192,26 +226,29 @@ def _plain_arrays(space: InferenceSpace, mixture: Mixture) -> Arrays:
 
 def _put_together(header: Header, arrays: Arrays) -> Posterior:
     names = header.names
-    _require(len(set(names)) == len(names) and all(names), "parameters have no name or share one")
-    _check_numbers(header, arrays)
+    require(len(set(names)) == len(names) and all(names), "parameters have no name or share one")
+    check_numbers(header, arrays)
     a = arrays
     bounds = Bounds(a["space_lower"], a["space_upper"])
     near = Bounds(a["space_near_lower"], a["space_near_upper"]) if header.far_bounds else None
     space = InferenceSpace(bounds, a["space_edge"], a["space_centre"], a["space_scale"], near=near)
     trils = _unpack_lower(a["mixture_trils"], len(names))
-    _require((np.einsum("kii->ki", trils) > 0).all(), "a component of the mixture has no positive scale")
+    require((np.einsum("kii->ki", trils) > 0).all(), "a component of the mixture has no positive scale")
+    mixture = Mixture(a["mixture_log_weights"], a["mixture_means"], trils)
     surrogate = _put_together_surrogate(header, arrays, space)
+    support = put_together_support(header, arrays)
     return Posterior(
         names=names,
         space=space,
-        mixture=Mixture(a["mixture_log_weights"], a["mixture_means"], trils),
+        mixture=mixture,
         elbo_estimate=header.elbo,
         offset=header.offset,
         evaluations=_put_together_evaluations(header, arrays, bounds),
         surrogate=surrogate,
         history=header.history,
-        refined=_put_together_refined(header, arrays, surrogate),
+        refined=_put_together_refined(header, arrays, surrogate, support),
         evidence_estimate=header.evidence if header.refined is None else None,
+        support=support,
         tag=header.tag,
     )
 
@@ -227,15 +264,19 @@ def _take_apart_surrogate(surrogate: LogDensityModel, posterior: Posterior) -> t
     same = same and all(
         np.array_equal(getattr(space, name), getattr(posterior.space, name)) for name in ("edge", "centre", "scale")
     )
-    _require(same, "its surrogate lives in another space than its mixture")
+    require(same, "its surrogate lives in another space than its mixture")
     parts, scalars = surrogate.packed()
     parts |= {name: _pack_lower(parts[name]) for name in TRIANGLES}
     if isinstance(surrogate.space, WhitenedSpace):
         parts["rotation"] = surrogate.space.rotation
+    shifts = [float(parts.pop(f"sister_{number}_shift")) for number in range(len(surrogate.sisters))]
+    counts = [len(parts[f"sister_{number}_inducing"]) for number in range(len(shifts))]
     header = SurrogateHeader(
         inducing=len(parts["inducing"]),
         rotated=isinstance(surrogate.space, WhitenedSpace),
         blocks=len(parts["without"]) if "without" in parts else None,
+        sides=len(parts["sides_axes"]) if "sides_axes" in parts else None,
+        sisters=tuple(map(SisterHeader, counts, shifts)),
         **scalars,
     )
     return header, {PREFIX + name: part for name, part in parts.items()}
@@ -248,11 +289,12 @@ def _put_together_surrogate(header: Header, arrays: Arrays, space: InferenceSpac
     coordinates: ModelSpace = space
     if header.surrogate.rotated:
         coordinates = WhitenedSpace(space, parts["rotation"])
-        _require(np.linalg.matrix_rank(parts["rotation"]) == len(header.names), "a rotation is singular")
+        require(np.linalg.matrix_rank(parts["rotation"]) == len(header.names), "a rotation is singular")
     parts |= {name: _unpack_lower(parts[name], header.surrogate.inducing) for name in TRIANGLES}
+    parts |= {f"sister_{k}_shift": np.array(sister.shift) for k, sister in enumerate(header.surrogate.sisters)}
     positive = all((np.diagonal(parts[name]) > 0).all() for name in TRIANGLES)
-    _require(positive, "a Cholesky factor of the surrogate has no positive diagonal")
-    _require(header.surrogate.overconfidence >= 1, "the overconfidence of the surrogate is below 1")
+    require(positive, "a Cholesky factor of the surrogate has no positive diagonal")
+    require(header.surrogate.overconfidence >= 1, "the overconfidence of the surrogate is below 1")
     scalars = {name: getattr(header.surrogate, name) for name in ("offset", "jitter", "overconfidence", "tested")}
     return Surrogate.unpacked(coordinates, parts, scalars)
 
@@ -266,29 +308,32 @@ def _take_apart_refined(refined: Refined) -> tuple[RefinedHeader, Arrays]:
         "region_lower": region.lower,
         "region_upper": region.upper,
     }
-    return RefinedHeader(len(refined.points), region.most_variance, region.most_mean, region.most_rise), arrays
+    scalars = (region.most_variance, region.most_mean, region.most_rise)
+    guessed = region.guessed_variance if np.isfinite(region.guessed_variance) else None
+    return RefinedHeader(len(refined.points), *scalars, guessed), arrays
 
 
-def _put_together_refined(header: Header, arrays: Arrays, surrogate: Surrogate | None) -> Refined | None:
+def _put_together_refined(
+    header: Header, arrays: Arrays, surrogate: Surrogate | None, support: Support | None
+) -> Refined | None:
     if header.refined is None:
         return None
     if surrogate is None or header.evidence is None:
         raise Broken("it has refined draws without their surrogate or their evidence. Take another copy, or fit again.")
-    region = TrustedRegion(
-        surrogate,
-        arrays["region_lower"],
-        arrays["region_upper"],
-        *header.refined[1:],
-    )
+    box, kept = (arrays["region_lower"], arrays["region_upper"]), header.refined
+    guessed = np.inf if kept.guessed_variance is None else kept.guessed_variance
+    require((box[0] <= box[1]).all() and guessed >= 0, "the region in which the surrogate is trusted makes no sense")
+    scalars = (kept.most_variance, kept.most_mean, kept.most_rise)
+    region = TrustedRegion(surrogate, *box, *scalars, guessed, support)
     weights, to_mixture = arrays["refined_weights"], arrays["refined_mixture_weights"]
     for each in (weights, to_mixture):
-        _require((each >= 0).all() and abs(each.sum() - 1) < 1e-6, "the weights of the refined draws don't sum to one")
+        require((each >= 0).all() and abs(each.sum() - 1) < 1e-6, "the weights of the refined draws don't sum to one")
     return Refined(arrays["refined_points"], weights, to_mixture, header.evidence, region)
 
 
 def _take_apart_evaluations(evaluations: Evaluations, posterior: Posterior) -> tuple[EvaluationsHeader, Arrays]:
     same = evaluations.names == posterior.names and evaluations.bounds == posterior.bounds
-    _require(same, "its evaluations have other names or bounds than its parameters")
+    require(same, "its evaluations have other names or bounds than its parameters")
     arrays = {"evaluations_points": evaluations.points, "evaluations_log_density": evaluations.log_density}
     sd, plausible = evaluations.log_density_sd, evaluations.plausible_bounds
     if sd is not None:
@@ -305,7 +350,7 @@ def _put_together_evaluations(header: Header, arrays: Arrays, bounds: Bounds) ->
     if header.evaluations is None:
         return None
     points, values = arrays["evaluations_points"], arrays["evaluations_log_density"]
-    _require(not bounds.outside(points).any(), "an evaluation lies outside the bounds")
+    require(not bounds.outside(points).any(), "an evaluation lies outside the bounds")
     plausible = None
     if header.evaluations.plausible:
         plausible = Bounds(arrays["evaluations_plausible_lower"], arrays["evaluations_plausible_upper"])
@@ -325,38 +370,3 @@ def _unpack_lower(packed: Float[ndarray, "*k t"], size: int) -> Float[ndarray, "
     factors = np.zeros((*packed.shape[:-1], size, size))
     factors[..., np.tri(size, dtype=bool)] = packed
     return factors
-
-
-# What must be true of the numbers
-
-
-def _require(fine: bool | np.bool_, trouble: str) -> None:
-    if not fine:
-        raise Broken(f"{trouble}. The numbers make no posterior; take another copy, or fit again.")
-
-
-def _check_numbers(header: Header, arrays: Arrays) -> None:
-    may_be_infinite = {"space_lower", "space_upper", "space_near_lower", "space_near_upper", "mixture_log_weights"}
-    may_be_infinite |= {"evaluations_log_density", "evaluations_log_prior"}
-    for name, array in arrays.items():
-        fine = ~np.isnan(array) if name in may_be_infinite else np.isfinite(array)
-        _require(fine.all(), f"'{name}' holds NaN or infinity")
-    parts = (header.elbo, header.surrogate, header.evidence, header.refined)
-    scalars = [header.offset, *(x for part in parts if part is not None for x in part if x is not None)]
-    _require(np.isfinite(scalars).all(), "the ELBO, the evidence, an offset or the jitter is not finite")
-    _require(header.elbo.sd >= 0, "the sd of the ELBO is negative")
-    _require(header.evidence is None or min(header.evidence[1:]) >= 0, "an error of the evidence is negative")
-    _require((arrays["space_lower"] < arrays["space_upper"]).all(), "a lower bound is not below its upper bound")
-    if header.far_bounds:
-        ordered = arrays["space_near_lower"] < arrays["space_near_upper"]
-        _require(ordered.all(), "a lower bound of 'space_near' is not below its upper bound")
-    _require((arrays["space_edge"] >= 0).all(), "'space_edge' is negative")
-    _require((arrays["space_scale"] > 0).all(), "'space_scale' is not positive")
-    total = np.exp(np.minimum(arrays["mixture_log_weights"], 1.0)).sum()
-    _require(abs(total - 1) < 1e-6, "the weights of the mixture don't sum to one")
-    if header.evaluations is not None:
-        _require((arrays["evaluations_log_density"] < np.inf).all(), "a log density is +inf")
-        prior = arrays.get("evaluations_log_prior", np.zeros(1))
-        _require((prior < np.inf).all(), "a log prior is +inf")
-        _require((np.isneginf(arrays["evaluations_log_density"]) | ~np.isneginf(prior)).all(), "a prior is zero alone")
-        _require((arrays.get("evaluations_sd", np.zeros(1)) >= 0).all(), "a noise sd is negative")

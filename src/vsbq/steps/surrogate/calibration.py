@@ -76,7 +76,7 @@ def calibrate(
     blocks = cut_blocks(points, level[rows], rng)
     judged = list(_judge(hyp, inducing, (points, values, noise), blocks, passes))
     if not judged:
-        sides = _outermost(hyp, inducing, (points, values, noise), level[rows], passes, axes)
+        sides = _outermost(hyp, inducing, (points, values, noise), level[rows], axes)
         return Calibration(1.0, None, passes, 0.0, sides)
     # Where there are too few inducing points for what the evaluations show, what is left of these is not for them to
     # explain, and passes only make the surrogate rougher.
@@ -86,7 +86,7 @@ def calibrate(
     error, change = (float(np.mean(column)) for column in zip(*(block[:2] for block in found), strict=True))
     without = np.array([block.without for block in found])
     tested = min(1.0, sum(len(block.tested) for block in blocks) / (BLOCKS * LEAST_TESTED))
-    sides = _outermost(hyp, inducing, (points, values, noise), level[rows], chosen * passes, axes)
+    sides = _outermost(hyp, inducing, (points, values, noise), level[rows], axes)
     return Calibration(max(1.0, error, change) ** 0.5, without, chosen * passes, tested, sides)
 
 
@@ -95,7 +95,6 @@ def _outermost(
     inducing: Float[ndarray, "m d"],
     regression: Regression,
     level: Float[ndarray, " n"],
-    passes: int,
     axes: Float[ndarray, "d d"] | None,
 ) -> Sides | None:
     """Leave out the outermost of the better evaluations on each side of each axis."""
@@ -110,12 +109,10 @@ def _outermost(
         whole, _ = sgpr.fit_factors(hyp, inducing, *regression)
     except NotPositiveDefinite:
         return None
-    whole = sgpr.with_residual_passes(hyp, whole, *regression, passes)
     without = np.zeros((len(directions), len(inducing)))
     held = {block.held.tobytes(): row for row, block in enumerate(blocks)}
-    for block, rest, factors in _held_out(hyp, inducing, regression, blocks):
-        part = sgpr.with_residual_passes(hyp, factors, *(column[rest] for column in regression), passes)
-        without[held[block.held.tobytes()]] = part.weights - whole.weights
+    for block, _, factors in _held_out(hyp, inducing, regression, blocks):
+        without[held[block.held.tobytes()]] = factors.weights - whole.weights
     return Sides(directions, along.max(axis=0), without)
 
 

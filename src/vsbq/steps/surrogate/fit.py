@@ -25,10 +25,6 @@ from vsbq.steps.surrogate.sisters import Proposal, learn_sisters, with_levels
 from vsbq.steps.trim import TrainingSet
 
 
-#: Nats of log probability for each evaluation by which a sister may explain them worse.
-MOST_LOSS = 1e9
-
-
 def fit_sparse_gp(
     training: TrainingSet, settings: SparseGP, rng: np.random.Generator, progress: Progress
 ) -> tuple[Surrogate, TrainingSet, SurrogateFit]:
@@ -59,7 +55,7 @@ def fit_sparse_gp(
             break
         count = min(2 * count, most)
     surrogate, training = checked(fitted, training, rng.spawn(1)[0])
-    sisters = [sister_of(fitted, training, one, pool, count, settings) for one in (first, *others)]
+    sisters = [sister_of(training, one, pool, count, settings) for one in (*others, first)[: settings.sisters]]
     surrogate = replace(surrogate, sisters=tuple(sister for sister in sisters if sister is not None))
     return surrogate, training, told(surrogate, fitted, bounds, miss, failures)
 
@@ -75,31 +71,20 @@ def fit_proposal(proposal: Proposal, pool: Int[ndarray, " p"], count: int, setti
 
 
 def sister_of(
-    elder: FittedGP,
-    main: TrainingSet,
-    proposal: Proposal,
-    pool: Int[ndarray, " p"],
-    count: int,
-    settings: SparseGP,
+    main: TrainingSet, proposal: Proposal, pool: Int[ndarray, " p"], count: int, settings: SparseGP
 ) -> Sister | None:
-    """A sister of the main surrogate, if it agrees with the evaluations."""
+    """A sister of the main surrogate, fitted to all evaluations; None if its kernel cannot be factorised."""
     there = proposal.training
     turn = there.space.from_plain(main.space.to_plain(np.eye(main.dimension))).T
-    # Its training set has the levels of the main one, in its own coordinates.
     shift = float(np.linalg.slogdet(turn)[1])
+    # It sees the levels of the main one, in its own coordinates.
     there = replace(there, level=main.level - shift)
     try:
         fitted = fit_proposal(proposal._replace(training=there), pool, count, settings)
     except FitError:
         return None
-    loss = (elder.bound - fitted.bound) / len(there)
-    logger.info(
-        "sister: %d inducing points, less probable by %.3f nats an evaluation", len(fitted.plain.inducing), loss
-    )
-    if not loss <= MOST_LOSS:
-        return None
-    posterior = sgpr.Mean(fitted.passed.inducing, fitted.passed.weights)
-    return Sister(turn, shift, fitted.learnt.hyp, posterior)
+    logger.info("sister: %d inducing points, bound %.1f", len(fitted.plain.inducing), fitted.bound)
+    return Sister(turn, shift, fitted.learnt.hyp, sgpr.Mean(fitted.passed.inducing, fitted.passed.weights))
 
 
 class FittedGP(NamedTuple):
@@ -138,7 +123,7 @@ def checked(fitted: FittedGP, training: TrainingSet, rng: np.random.Generator) -
     logger.info("held-out blocks: errors %.2f times the predicted sd; %d residual passes", *found[:3:2])
     factors = fitted.passed if found.passes else fitted.plain
     surrogate = Surrogate(
-        training.space, hyp, factors, training.offset, found.overconfidence, found.without, found.tested, found.sides
+        training.space, hyp, factors, training.offset, 1.0, found.without, found.tested, found.sides
     )
     if (training.noise_sd > 0).any():
         training = training.smoothed(surrogate.mean(training.points), surrogate.variance(training.points))

@@ -86,7 +86,8 @@ class Surrogate:
         if self.sides is None:
             return np.zeros((0, len(u)))
         found = linalg.product(self.sides.without, kernel(self.factors.inducing, u, self.hyp))
-        return np.where(linalg.product(self.sides.axes, u.T) > self.sides.ends[:, None], found, 0.0)
+        beyond = linalg.product(self.sides.axes, u.T) > self.sides.ends[:, None]
+        return np.where(beyond, np.where(found == 0.0, np.finfo(float).tiny, found), 0.0)
 
     def variance(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """Posterior variance in inference space, as held-out evaluations and sisters suggest it."""
@@ -119,9 +120,9 @@ class Surrogate:
         for sister in self.sisters:
             value, gradient = quadrature.expected_and_gradient(mixture, sister.hyp, sister.posterior, sister.turn)
             found.append((value + sister.shift, gradient))
-        share = 1.0 / len(found)
-        average = MixtureGradient(*(share * sum(parts) for parts in zip(*(g for _, g in found), strict=True)))
-        return share * sum(value for value, _ in found), average
+        values, gradients = zip(*found, strict=True)
+        weights, means, trils = (np.mean(parts, axis=0) for parts in zip(*gradients, strict=True))
+        return float(np.mean(values)), MixtureGradient(weights, means, trils)
 
     def expectation_variance(self, mixture: Mixture) -> float:
         """The variance of E_q[f], Eq. 23, as held-out evaluations and sisters suggest it."""

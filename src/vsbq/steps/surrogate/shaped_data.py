@@ -55,6 +55,7 @@ class SparseGP:
     max_inducing: int = 1500
     max_candidates: int = 50_000  # evaluations among which inducing points are looked for
     turn: bool = True  # learn the coordinates as well
+    sisters: int = 1  # other surrogates of the same evaluations that join in, at most two
     trial_points_per_dimension: int = 400
     trial_inducing_per_dimension: int = 35
 

@@ -1,8 +1,7 @@
-"""What the evaluations leave open: hyperparameters and coordinates, learnt from halves of them and from different starts.
+"""What the evaluations leave open: hyperparameters and coordinates, learnt from parts of them and from other starts.
 
-A half of the data is as far from what all of them say as all of them are from the truth. Two surrogates that learn from
-two halves, one starting in plain and one in whitened coordinates, therefore differ by about as much as is unknown; and
-where a surrogate has got lost, they differ by more.
+Surrogates that learn from different parts of the evaluations, one starting in plain and one in whitened coordinates,
+differ by about as much as is unknown of the surrogate; and where one of them has got lost, they differ by more.
 """
 
 from __future__ import annotations
@@ -25,6 +24,12 @@ from vsbq.steps.trim import TrainingSet
 #: An exact GP on a subset is learnt in so many steps, or until a step gains less than this many nats.
 EXACT_STEPS = 100
 EXACT_TOLERANCE = 1e-2
+
+#: Share of few evaluations that a sister learns from.
+PART = 0.8
+
+#: Nats of log probability for each evaluation by which a sister may explain all of them worse than the other one.
+MOST_LOSS = 1.0
 
 #: A direction in which the evaluations do not fall off is taken for one in which they fall off slowly.
 LEAST_CURVATURE = 1e-3
@@ -59,14 +64,25 @@ def with_levels(
 def learn_sisters(
     training: TrainingSet, settings: SparseGP, rng: np.random.Generator, progress: Progress
 ) -> list[Proposal]:
-    """Two surrogates from two halves of the evaluations, the more probable one first."""
+    """Two surrogates from two parts of the evaluations, the more probable one first.
+
+    One that explains all of them far worse than the other has got lost on its way from its own start: it learns again
+    from where the other one ended.
+    """
     size = 2 * settings.trial_points_per_dimension * training.dimension
     rows = rng.permutation(stratified_rows(training.points, training.level, size, rng))
+    # Parts of many evaluations share none; of few evaluations each needs most.
+    count = len(rows) // 2 if len(rows) >= size else max(round(PART * len(rows)), 1)
+    parts = [np.sort(rows[:count]), np.sort(rows[-count:])]
     starts = [training, training.turned(whitening(training, rng))]
-    most = max(round(0.8 * len(rows)), 1) if len(rows) < size else len(rows) // 2
-    parts = [np.sort(rows[:most]), np.sort(rows[-most:])]
-    found = [_learn(start, part, settings, rng, progress) for start, part in zip(starts, parts, strict=True)]
-    return sorted(found, key=lambda one: -_bound(one, np.sort(rows), settings))
+    found = [_learn(start, None, part, settings, rng, progress) for start, part in zip(starts, parts, strict=True)]
+    bounds = [_bound(one, np.sort(rows), settings) for one in found]
+    best = int(np.argmax(bounds))
+    first, second = found[best], found[1 - best]
+    if not (bounds[best] - bounds[1 - best]) / len(rows) <= MOST_LOSS:
+        logger.info("a sister is less probable by %.2f nats an evaluation", (max(bounds) - min(bounds)) / len(rows))
+        second = _learn(first.training, first.learnt, parts[1 - best], settings, rng, progress)
+    return [first, second]
 
 
 def whitening(training: TrainingSet, rng: np.random.Generator) -> Float[ndarray, "d d"]:
@@ -107,9 +123,14 @@ def _root(matrix: Float[ndarray, "d d"], least: float = 0.0) -> Float[ndarray, "
 
 
 def _learn(
-    training: TrainingSet, rows: Int[ndarray, " k"], settings: SparseGP, rng: np.random.Generator, progress: Progress
+    training: TrainingSet,
+    start: Learnt | None,
+    rows: Int[ndarray, " k"],
+    settings: SparseGP,
+    rng: np.random.Generator,
+    progress: Progress,
 ) -> Proposal:
-    """A small sparse GP, from the prior.
+    """A small sparse GP of some evaluations, by default from the prior.
 
     Where an exact GP on a few points ended is no better start, and under noise may be a worse one: from length scales
     that are far too long there is no way back, because the bound is flat there.
@@ -117,7 +138,7 @@ def _learn(
     data = ShapedData.shaped(training, settings)
     prior = weak_prior(data, training.level, settings, rng, turn=settings.turn)
     learning = Learning(data.take(rows), min(settings.trial_inducing_per_dimension * training.dimension, len(rows)))
-    learnt = learn_sparse(learning, prior, prior.start, settings, progress).learnt
+    learnt = learn_sparse(learning, prior, start or prior.start, settings, progress).learnt
     return Proposal(training.turned(learnt.coordinates), learnt.at_home())
 
 
@@ -131,5 +152,4 @@ def _bound(proposal: Proposal, rows: Int[ndarray, " k"], settings: SparseGP) -> 
         bound = sgpr.fit_factors(hyp, points[greedy_inducing(hyp, points, noise, count)], points, values, noise)[1]
     except NotPositiveDefinite:
         return -np.inf
-    logger.info("bound of the other half, too: %.2f", bound)
     return bound if np.isfinite(bound) else -np.inf
