@@ -79,7 +79,6 @@ class Settings:
         inducing_per_dimension: inducing points of the surrogate for each parameter; more where the fit is poor.
         max_inducing: the most inducing points in all. Time grows with their square, memory too.
         max_learning_points: the most evaluations from which the hyperparameters are learnt; all are fitted in the end.
-        whiten: try turned coordinates as well, and keep those in which held-out evaluations are predicted better.
         residual_passes: in which what the surrogate leaves of the evaluations is smoothed and added to it.
         max_components: the most components of the mixture.
         refine: evidence and draws from the surrogate itself; False takes the mixture as the posterior.
@@ -92,7 +91,6 @@ class Settings:
     inducing_per_dimension: int = 150
     max_inducing: int = 1500
     max_learning_points: int = 5000
-    whiten: bool = True
     residual_passes: int = 3
     max_components: int = 30
     refine: bool = True
@@ -116,7 +114,6 @@ class Settings:
                 inducing_per_dimension=self.inducing_per_dimension,
                 max_inducing=self.max_inducing,
                 max_learning_points=self.max_learning_points,
-                turn=self.whiten,
                 residual_passes=self.residual_passes,
             ),
             mixture=VariationalMixture(max_components=self.max_components),

@@ -15,7 +15,7 @@ STEPS = 100
 TOLERANCE = 1e-6
 
 #: Steps of each chain of draws.
-MOVES = 60
+MOVES = 240
 
 
 class Logistic(NamedTuple):

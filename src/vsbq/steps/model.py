@@ -51,16 +51,12 @@ class LogDensityModel(Protocol):
         """What is added to the model's log density to get the user's."""
 
     @property
-    def overconfidence(self) -> float:
-        """By which the model had to multiply its own standard deviations; all variances below contain it."""
-
-    @property
     def tested(self) -> float:
-        """How far these were tested on held-out evaluations, from 0 (not at all) to 1."""
+        """How far it was tested on held-out evaluations, from 0 (not at all) to 1."""
 
     @property
     def prior_variance(self) -> float:
-        """The variance far from all evaluations."""
+        """The variance that evaluations have reduced; far from all of them it is at least as large."""
 
     def predict(self, x: ArrayLike) -> Prediction:
         """Mean and sd at points of the user's space; the function below does it for every model."""
@@ -85,7 +81,7 @@ class LogDensityModel(Protocol):
 
     def changes_beyond(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "s n"]:
         """How the mean changes beyond the better evaluations on one side, or another, if the outermost ones there are
-        left out; zero at points that are not beyond that side."""
+        left out; NaN at points that are not beyond that side."""
 
     def expectation(self, mixture: Mixture) -> tuple[float, MixtureGradient]:
         """The expected log density under a mixture of Gaussians (Eq. 9), and its gradient."""

@@ -207,7 +207,7 @@ def _side_sd(
     if not len(changes):
         return 0.0
     # Nothing beyond the evaluations is known better than to a little, however well the surrogate continues them.
-    changes = np.where(changes != 0, np.clip(np.abs(changes), LEAST_CHANGE, MOST_CHANGE), 0.0)
+    changes = np.nan_to_num(np.clip(np.abs(changes), LEAST_CHANGE, MOST_CHANGE))
     without = logsumexp(changes, axis=1) - np.log(len(rows))
     return float(np.sqrt((without**2).sum()))
 

@@ -22,9 +22,6 @@ MOST_LEAK = 0.01
 #: Nats by which the expected density may exceed that of the surrogate's mean: uncertainty alone must not create mass.
 MOST_RISE = 1.0
 
-#: A surrogate whose error bars have to be multiplied by more than this cannot say where they are wide: no rise then.
-MOST_DOUBT = 5.0
-
 #: How far beyond the evaluations anything may be believed, as a share of their range.
 BEYOND = 0.5
 
@@ -76,13 +73,12 @@ class TrustedRegion:
         near = highest(training.level, max(100, len(training) // 20))
         usual = np.sqrt(np.quantile(surrogate.variance(training.points[near[:: max(1, len(near) // 500)]]), 0.9))
         slack = float(1.0 + 3.0 * usual)
-        rise = MOST_RISE if surrogate.overconfidence <= MOST_DOUBT else 0.0
         top = float(training.level.max()) + slack
         guessed = GUESS * surrogate.prior_variance + (3.0 * float(usual)) ** 2
         low, high = training.points.min(axis=0), training.points.max(axis=0)
         far = BEYOND * (high - low)
         stray = Stray.of(training, support)
-        return cls(surrogate, low - far, high + far, slack**2, top, rise, guessed, support, stray)
+        return cls(surrogate, low - far, high + far, slack**2, top, MOST_RISE, guessed, support, stray)
 
     def log_density(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """Log of the density that the surrogate expects, E exp f = exp(mean + variance / 2), relative to its offset,

@@ -45,7 +45,7 @@ REACH = 5.0
 #: Surfaces at the most, draws of each, and evaluations of either class that it is learnt from.
 MOST_SURFACES = 6
 DRAWS = 64
-MOST_OF_A_CLASS = 1000
+MOST_OF_A_CLASS = 500
 
 #: Share of the contradicted evaluations that have to be on the outer side of a surface for a cliff, and how many of the
 #: hopeless ones are looked at.

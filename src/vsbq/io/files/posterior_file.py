@@ -294,8 +294,7 @@ def _put_together_surrogate(header: Header, arrays: Arrays, space: InferenceSpac
     parts |= {f"sister_{k}_shift": np.array(sister.shift) for k, sister in enumerate(header.surrogate.sisters)}
     positive = all((np.diagonal(parts[name]) > 0).all() for name in TRIANGLES)
     require(positive, "a Cholesky factor of the surrogate has no positive diagonal")
-    require(header.surrogate.overconfidence >= 1, "the overconfidence of the surrogate is below 1")
-    scalars = {name: getattr(header.surrogate, name) for name in ("offset", "jitter", "overconfidence", "tested")}
+    scalars = {name: getattr(header.surrogate, name) for name in ("offset", "jitter", "tested")}
     return Surrogate.unpacked(coordinates, parts, scalars)
 
 

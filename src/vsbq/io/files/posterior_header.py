@@ -39,7 +39,7 @@ class SurrogateHeader(NamedTuple):
     rotated: bool
     offset: float
     jitter: float
-    overconfidence: float = 1.0
+    overconfidence: float = 1.0  # in files of version 1, where variances were multiplied by its square
     blocks: int | None = None
     tested: float = 1.0
     sides: int | None = None

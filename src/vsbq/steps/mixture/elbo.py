@@ -64,5 +64,5 @@ def elbo_within(mixture: Mixture, region: TrustedRegion, rng: np.random.Generato
         return Elbo(-np.inf, np.inf, np.inf)
     gain = region.surrogate.mean(u) - log_pdf(mixture, u)
     value = float(weights @ gain) / (share * draws)
-    error = float(np.sqrt(np.mean((weights * (gain - value + 1.0) / share) ** 2) / draws))
+    error = float(np.std(weights * (gain - value + 1.0) / share) / np.sqrt(draws))
     return Elbo(value + float(np.log(share)), float(np.sqrt(region.surrogate.expectation_variance(mixture))), error)

@@ -1,4 +1,4 @@
-"""How far the surrogate's own error bars can be believed where no evaluation is near."""
+"""What evaluations decide that are held out: blocks of neighbours, and the outermost ones on each side."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vsbq.numerics.linalg import NotPositiveDefinite
 from vsbq.numerics.subset import cluster_centres, spread_rows, stratified_rows
 from vsbq.steps.surrogate.shaped_data import Regression
 
-__all__ = ["Block", "Calibration", "Sides", "calibrate", "cut_blocks", "held_out_score"]
+__all__ = ["Block", "Calibration", "Sides", "calibrate", "cut_blocks"]
 
 BLOCKS = 10
 LEAST_BLOCKS = 3
@@ -48,7 +48,6 @@ class Sides(NamedTuple):
 class Calibration(NamedTuple):
     """What holding out blocks of evaluations has shown."""
 
-    overconfidence: float  # the factor by which errors exceed the predicted sd; at least 1
     without: Float[ndarray, "b m"] | None  # what each block's absence adds to the weights of the sparse GP's mean
     passes: int  # residual passes of the mean: as many as are allowed, or none if blocks are then predicted worse
     tested: float  # held-out evaluations that were predicted, as a share of those that it takes, at most 1
@@ -64,8 +63,7 @@ def calibrate(
     passes: int = 0,
     axes: Float[ndarray, "d d"] | None = None,
 ) -> Calibration:
-    """Hold out whole blocks of evaluations, one after the other: how large are the errors, how does the mean change,
-    and do residual passes help?
+    """Hold out whole blocks of evaluations, one after the other: how does the mean change, and do residual passes help?
 
     An optimiser leaves most of its evaluations at the mode. Hyperparameters that explain those best may promise far
     too much for the gaps between its paths; a block of neighbours that the surrogate has not seen is such a gap. The
@@ -77,17 +75,15 @@ def calibrate(
     judged = list(_judge(hyp, inducing, (points, values, noise), blocks, passes))
     if not judged:
         sides = _outermost(hyp, inducing, (points, values, noise), level[rows], axes)
-        return Calibration(1.0, None, passes, 0.0, sides)
+        return Calibration(None, passes, 0.0, sides)
     # Where there are too few inducing points for what the evaluations show, what is left of these is not for them to
     # explain, and passes only make the surrogate rougher.
     worse = np.array([np.log((after.error + TINY) / (before.error + TINY)) for before, after in judged])
     chosen = 0 if worse.mean() > 2 * worse.std() / np.sqrt(len(worse)) else 1
-    found = [block[chosen] for block in judged]
-    error, change = (float(np.mean(column)) for column in zip(*(block[:2] for block in found), strict=True))
-    without = np.array([block.without for block in found])
+    without = np.array([block[chosen].without for block in judged])
     tested = min(1.0, sum(len(block.tested) for block in blocks) / (BLOCKS * LEAST_TESTED))
     sides = _outermost(hyp, inducing, (points, values, noise), level[rows], axes)
-    return Calibration(max(1.0, error, change) ** 0.5, without, chosen * passes, tested, sides)
+    return Calibration(without, chosen * passes, tested, sides)
 
 
 def _outermost(
@@ -117,11 +113,10 @@ def _outermost(
 
 
 class _Judged(NamedTuple):
-    """A block that was held out: mean square error, what it does to the mean, both relative to what was predicted, and
-    what its absence adds to the weights of the mean."""
+    """A block that was held out: its mean square error, relative to what was predicted, and what its absence adds to
+    the weights of the mean."""
 
     error: float
-    change: float
     without: Float[ndarray, " m"]
 
 
@@ -137,39 +132,13 @@ def _judge(
     every = plain, sgpr.with_residual_passes(hyp, plain, points, values, noise, passes)
     for block, rest, factors in _held_out(hyp, inducing, regression, blocks):
         tested = points[block.tested]
-        variance = sgpr.predict_variance(hyp, factors, tested)
-        # What a block does to the mean has, if the kernel is right, the variance by which the block reduces the
-        # uncertainty. Noise hides less here than in the residuals.
-        reduction = max(float(np.mean(variance - sgpr.predict_variance(hyp, plain, tested))), TINY)
+        total = sgpr.predict_variance(hyp, factors, tested) + noise[block.tested]
         passed = sgpr.with_residual_passes(hyp, factors, points[rest], values[rest], noise[rest], passes)
         judged = []
         for part, whole in zip((factors, passed), every, strict=True):
-            mean = sgpr.predict_mean(hyp, part, tested)
-            error = np.mean((values[block.tested] - mean) ** 2 / (variance + noise[block.tested]))
-            change = np.mean((mean - sgpr.predict_mean(hyp, whole, tested)) ** 2) / reduction
-            judged.append(_Judged(float(error), float(change), part.weights - whole.weights))
+            residual = values[block.tested] - sgpr.predict_mean(hyp, part, tested)
+            judged.append(_Judged(float(np.mean(residual**2 / total)), part.weights - whole.weights))
         yield judged[0], judged[1]
-
-
-def held_out_score(
-    hyp: Hyperparameters,
-    inducing: Float[ndarray, "m d"],
-    regression: Regression,
-    blocks: list[Block],
-    noise: Float[ndarray, " n"],
-) -> float:
-    """Mean log predictive density of evaluations in blocks that were held out; −inf where nothing can be said.
-
-    `noise` are the variances with which they are judged, the same for all surrogates that are to be compared.
-    """
-    points, values, _ = regression
-    scores = []
-    for block, _, factors in _held_out(hyp, inducing, regression, blocks):
-        tested = points[block.tested]
-        residual = values[block.tested] - sgpr.predict_mean(hyp, factors, tested)
-        total = sgpr.predict_variance(hyp, factors, tested) + noise[block.tested]
-        scores.append(-0.5 * (np.log(total) + residual**2 / total))
-    return float(np.mean(np.concatenate(scores))) if scores else -np.inf
 
 
 def _held_out(

@@ -49,7 +49,7 @@ def fit_sparse_gp(
         miss = high_density_miss(training, fitted.mean)
         inducing = len(fitted.plain.inducing)
         logger.info("%d inducing points: bound %.1f, miss %.3f nats", inducing, fitted.bound, miss)
-        enough = miss <= settings.tolerable_miss or inducing < count or inducing >= len(data.points)
+        enough = miss <= settings.tolerable_miss or inducing >= len(data.points)
         most = settings.last_inducing(training.dimension)
         if enough or count == most:
             break
@@ -120,11 +120,9 @@ def checked(fitted: FittedGP, training: TrainingSet, rng: np.random.Generator) -
     hyp = fitted.learnt.hyp
     axes = training.space.to_plain(np.eye(training.dimension)).T  # rows: the parameters' own directions
     found = calibrate(hyp, fitted.plain.inducing, fitted.regression, training.level, rng, fitted.passes, axes)
-    logger.info("held-out blocks: errors %.2f times the predicted sd; %d residual passes", *found[:3:2])
+    logger.info("held-out blocks: %d residual passes", found.passes)
     factors = fitted.passed if found.passes else fitted.plain
-    surrogate = Surrogate(
-        training.space, hyp, factors, training.offset, 1.0, found.without, found.tested, found.sides
-    )
+    surrogate = Surrogate(training.space, hyp, factors, training.offset, found.without, found.tested, found.sides)
     if (training.noise_sd > 0).any():
         training = training.smoothed(surrogate.mean(training.points), surrogate.variance(training.points))
     return surrogate, training

@@ -50,7 +50,6 @@ class Surrogate:
     hyp: Hyperparameters
     factors: sgpr.Factors
     offset: float
-    overconfidence: float = 1.0  # by which the sparse GP's own sd has to be multiplied
     without: Float[ndarray, "b m"] | None = None  # changes of the weights if blocks of evaluations were not there
     tested: float = 1.0  # how far the error bars were tested on held-out evaluations, from 0 (not at all) to 1
     sides: Sides | None = None  # what the outermost evaluations decide
@@ -82,27 +81,26 @@ class Surrogate:
 
     def changes_beyond(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "s n"]:
         """How the mean changes at points beyond the better evaluations on one side, if the outermost ones there are
-        left out; zero at all other points."""
+        left out; NaN at all other points."""
         if self.sides is None:
             return np.zeros((0, len(u)))
         found = linalg.product(self.sides.without, kernel(self.factors.inducing, u, self.hyp))
-        beyond = linalg.product(self.sides.axes, u.T) > self.sides.ends[:, None]
-        return np.where(beyond, np.where(found == 0.0, np.finfo(float).tiny, found), 0.0)
+        return np.where(linalg.product(self.sides.axes, u.T) > self.sides.ends[:, None], found, np.nan)
 
     def variance(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
-        """Posterior variance in inference space, as held-out evaluations and sisters suggest it."""
-        within = self.overconfidence**2 * sgpr.predict_variance(self.hyp, self.factors, u)
+        """Posterior variance in inference space, with what the sisters differ by."""
+        within = sgpr.predict_variance(self.hyp, self.factors, u)
         return within + (self.differences(u) ** 2).sum(axis=0)
 
     def covariance(self, a: Float[ndarray, "n d"], b: Float[ndarray, "k d"]) -> Float[ndarray, "n k"]:
-        """Posterior covariance between two sets of points, Eq. 19, as held-out evaluations and sisters suggest it."""
-        within = self.overconfidence**2 * sgpr.predict_covariance(self.hyp, self.factors, a, b)
+        """Posterior covariance between two sets of points, Eq. 19, with what the sisters differ by."""
+        within = sgpr.predict_covariance(self.hyp, self.factors, a, b)
         return within + linalg.product(self.differences(a).T, self.differences(b))
 
     @property
     def prior_variance(self) -> float:
-        """The variance far from all evaluations."""
-        return self.overconfidence**2 * self.hyp.output_variance
+        """The variance that evaluations have reduced; far from all of them it is at least as large."""
+        return self.hyp.output_variance
 
     @property
     def inducing(self) -> Float[ndarray, "m d"]:
@@ -125,9 +123,9 @@ class Surrogate:
         return float(np.mean(values)), MixtureGradient(weights, means, trils)
 
     def expectation_variance(self, mixture: Mixture) -> float:
-        """The variance of E_q[f], Eq. 23, as held-out evaluations and sisters suggest it."""
+        """The variance of E_q[f], Eq. 23, with what the sisters differ by."""
         covariance = quadrature.integral_covariance(mixture, self.hyp, self.factors)
-        within = max(self.overconfidence**2 * float(mixture.weights @ covariance @ mixture.weights), 0.0)
+        within = max(float(mixture.weights @ covariance @ mixture.weights), 0.0)
         each = [quadrature.expected_and_gradient(mixture, self.hyp, self.factors)[0]]
         for sister in self.sisters:
             value, _ = quadrature.expected_and_gradient(mixture, sister.hyp, sister.posterior, sister.turn)
@@ -147,7 +145,7 @@ class Surrogate:
             arrays |= {f"sister_{number}_{name}": part for name, part in parts.items()}
             arrays[f"sister_{number}_shift"] = np.array(sister.shift)
         scalars = {"offset": self.offset, "jitter": self.factors.jitter}
-        return arrays, scalars | {"overconfidence": self.overconfidence, "tested": self.tested}
+        return arrays, scalars | {"tested": self.tested}
 
     @classmethod
     def unpacked(cls, space: ModelSpace, arrays: dict[str, ndarray], scalars: dict[str, float]) -> Surrogate:
@@ -161,7 +159,7 @@ class Surrogate:
         )
         hyp, without = Hyperparameters.unpack(arrays["hyperparameters"]), arrays.get("without")
         sides = Sides(*(arrays[f"sides_{name}"] for name in Sides._fields)) if "sides_axes" in arrays else None
-        known = scalars["offset"], scalars["overconfidence"], without, scalars["tested"], sides
+        known = scalars["offset"], without, scalars["tested"], sides
         return cls(space, hyp, factors, *known, tuple(_unpacked_sisters(arrays)))
 
 
@@ -193,13 +191,12 @@ class Located(NamedTuple):
         """The posterior variance at each point."""
         plain = self.surrogate.hyp.output_variance - np.einsum("mn,mn->n", self.prior, self.prior)
         within = np.maximum(plain + np.einsum("mn,mn->n", self.post, self.post), 0.0)
-        return self.surrogate.overconfidence**2 * within + (self.differences**2).sum(axis=0)
+        return within + (self.differences**2).sum(axis=0)
 
     def covariance(self, other: Located) -> Float[ndarray, "n k"]:
         """The posterior covariance with other points, Eq. 19."""
         out = kernel(self.points, other.points, self.surrogate.hyp)
         out -= linalg.product(np.asfortranarray(self.prior).T, other.prior)
         out += linalg.product(np.asfortranarray(self.post).T, other.post)
-        out *= self.surrogate.overconfidence**2
         out += linalg.product(self.differences.T, other.differences)
         return out

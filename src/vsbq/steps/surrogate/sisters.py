@@ -74,7 +74,7 @@ def learn_sisters(
     # Parts of many evaluations share none; of few evaluations each needs most.
     count = len(rows) // 2 if len(rows) >= size else max(round(PART * len(rows)), 1)
     parts = [np.sort(rows[:count]), np.sort(rows[-count:])]
-    starts = [training, training.turned(whitening(training, rng))]
+    starts = [training, training.turned(whitening(training, rng)) if settings.turn else training]
     found = [_learn(start, None, part, settings, rng, progress) for start, part in zip(starts, parts, strict=True)]
     bounds = [_bound(one, np.sort(rows), settings) for one in found]
     best = int(np.argmax(bounds))
