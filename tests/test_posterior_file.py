@@ -216,13 +216,14 @@ def test_files_without_a_word_on_the_expected_density_are_read(one, tmp_path):
 
 
 def test_files_of_version_1_are_read(one, tmp_path):
-    """They have neither sides nor sisters nor a support, and two other parts of the error."""
+    """They have neither sides nor sisters nor a support, two other parts of the error, and a factor that is gone."""
     path = save(with_surrogate(one, replace(one.surrogate, sides=None, sisters=())), tmp_path / "post.npz")
     header = json.loads(np.load(path)["header"].tobytes())
     del header["support"], header["surrogate"]["sides"], header["surrogate"]["sisters"]
     del header["refined"]["guessed_variance"]
     parts = ("value", "surrogate_sd", "outside", "monte_carlo_error", "held_out_sd", "untested")
     header["evidence"] = {name: header["evidence"][name] for name in parts} | {"beyond": 0.3, "zeros": 0.4}
+    header["surrogate"]["overconfidence"] = 1.5
     again = load(resigned(path, header | {"format_version": 1}))
     assert (again.support, again.surrogate.sides, again.surrogate.sisters) == (None, None, ())
     assert (again.refined.evidence.sides, again.refined.evidence.support_sd) == (0.3, 0.4)
@@ -353,7 +354,7 @@ def test_method_of_the_posterior(one, tmp_path):
 
 def test_surrogate_and_refinement_belong_together(one, tmp_path):
     with pytest.raises(PosteriorFileError, match="another surrogate"):
-        save(replace(one, surrogate=replace(one.surrogate, overconfidence=2.0)), tmp_path / "post")
+        save(replace(one, surrogate=replace(one.surrogate, tested=0.5)), tmp_path / "post")
 
 
 def test_reader_in_the_docstring_draws_from_the_posterior(tmp_path, monkeypatch):

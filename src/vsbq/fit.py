@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,8 +13,9 @@ from vsbq._typing import ArrayLike
 from vsbq._version import __version__
 from vsbq.data.bounds import BoundsLike
 from vsbq.data.evaluations import Evaluations
-from vsbq.errors import EvaluationsError, FitError, VsbqError
-from vsbq.history import Elbo, History, SurrogateFit, VariationalFit
+from vsbq.data.transform import ModelSpace
+from vsbq.errors import EvaluationsError, FitError, VsbqError, VsbqWarning, join_words
+from vsbq.history import Elbo, History, RefinedFit, SurrogateFit, VariationalFit
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior, RandomState
 from vsbq.progress import Progress
@@ -23,7 +25,7 @@ from vsbq.steps.mixture.policy import VariationalMixture
 from vsbq.steps.mixture.starts import moved
 from vsbq.steps.model import LogDensityModel
 from vsbq.steps.noise import settle_noise
-from vsbq.steps.refine import refine
+from vsbq.steps.refine import Refined, refine
 from vsbq.steps.region import TrustedRegion
 from vsbq.steps.support import InSupport, beyond_cliffs, find_support
 from vsbq.steps.surrogate.fit import fit_sparse_gp
@@ -122,8 +124,8 @@ def _infer(
                 refined, refined_fit = refine(mixture, region, steps.refinement, rng, progress)
     finally:
         progress.close()
+    _warn_of_cuts(given, refined_fit, coordinates := training.space, refined)
     history = History(trimmed, surrogate_fit, mixture_fit, progress.seconds, __version__, refined_fit, noise)
-    coordinates = training.space
     return Posterior(
         given.names,
         coordinates.plain,
@@ -163,6 +165,23 @@ def fit_mixture(
 
 def _steps(settings: Settings | Steps | None) -> Steps:
     return settings if isinstance(settings, Steps) else (settings or Settings()).steps()
+
+
+def _warn_of_cuts(given: Evaluations, fit: RefinedFit | None, space: ModelSpace, refined: Refined | None) -> None:
+    """Say which parameters go on where the evaluations end."""
+    if fit is None or refined is None or not fit.cuts:
+        return
+    kept = space.plain.inverse(refined.points[refined.weights > 0])
+    low, high = kept.min(axis=0), kept.max(axis=0)
+    ends = [
+        f"'{given.names[i]}' " + (f"above {high[i]:.3g}" if side > 0 else f"below {low[i]:.3g}") for i, side in fit.cuts
+    ]
+    warnings.warn(
+        f"The evaluations end before the posterior does: {join_words(ends)}. What is there is not in the posterior, "
+        "whose standard deviations may be too small. Evaluate what post.suggest(20) says, or start more runs there.",
+        VsbqWarning,
+        stacklevel=4,
+    )
 
 
 @contextmanager

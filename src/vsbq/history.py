@@ -77,6 +77,7 @@ class RefinedFit(NamedTuple):
     effective_share: float  # of the draws
     share_outside: float  # of the mixture's mass where the surrogate is not trusted
     steps: int  # temperatures of the sequential Monte Carlo
+    cuts: tuple[tuple[int, int], ...] = ()  # parameters and sides (-1, 1) on which the evaluations end too early
 
 
 class History(NamedTuple):

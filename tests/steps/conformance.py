@@ -43,7 +43,6 @@ def has_all_parts(model, rng):
     assert isinstance(model, LogDensityModel)
     assert isinstance(model.at(u), LocatedPoints)
     assert np.isfinite(model.offset)
-    assert model.overconfidence >= 1
     assert 0 <= model.tested <= 1
 
 
@@ -152,11 +151,11 @@ def changes_beyond_are_none_among_the_evaluations(model, rng):
     u = places(model, rng)
     changes = model.changes_beyond(u)
     assert changes.shape[1] == len(u)
-    assert np.isfinite(changes).all()
+    assert not np.isinf(changes).any()
     assert_allclose(model.changes_beyond(u[:3]), changes[:, :3], atol=1e-7)
-    assert_allclose(model.changes_beyond(0.01 * u), 0.0, atol=0)
+    assert np.isnan(model.changes_beyond(0.01 * u)).all()
     # No point is beyond both ends of an axis: where all sides have their say, something is wrong.
-    assert not (changes != 0).all(axis=0).any()
+    assert not np.isfinite(changes).all(axis=0).any()
 
 
 def means_average_to_the_mean(model, rng):

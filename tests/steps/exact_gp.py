@@ -36,7 +36,6 @@ class ExactGP:
     hyp: Hyperparameters
     factors: exact.ExactFactors
     offset: float
-    overconfidence: float
     without: Any  # (b, n): changes of the weights if blocks of evaluations were not there
     ends: Any  # (2 d): how far the better evaluations go, up and down each axis
     without_ends: Any  # (2 d, n): changes of the weights if the outermost ones there were not
@@ -44,7 +43,7 @@ class ExactGP:
 
     @property
     def prior_variance(self) -> float:
-        return self.overconfidence**2 * self.hyp.output_variance
+        return self.hyp.output_variance
 
     def predict(self, x) -> Prediction:
         return predict(self, x)
@@ -56,7 +55,7 @@ class ExactGP:
         return self.mean(u)[None]
 
     def variance(self, u):
-        return self.overconfidence**2 * exact.predict(self.hyp, self.factors, u)[1]
+        return exact.predict(self.hyp, self.factors, u)[1]
 
     def covariance(self, a, b):
         return self.at(a).covariance(self.at(b))
@@ -69,7 +68,7 @@ class ExactGP:
 
     def changes_beyond(self, u):
         found = self.without_ends @ kernel(self.factors.points, u, self.hyp)
-        return np.where(self.ends[:, None] < np.column_stack([u, -u]).T, found, 0.0)
+        return np.where(self.ends[:, None] < np.column_stack([u, -u]).T, found, np.nan)
 
     def expectation(self, mixture: Mixture) -> tuple[float, MixtureGradient]:
         """Σ_k w_k ∫ N(x; μ_k, Σ_k) (m(x) + κ(x, X) α) dx, and its derivatives."""
@@ -95,7 +94,7 @@ class ExactGP:
         smoothed = np.prod(scales) / np.sqrt(np.linalg.det(spread)) * np.exp(-0.5 * distance)
         half = self._explained(quadrature.kernel_integrals(mixture, self.factors.points, self.hyp).T) @ weights
         total = self.hyp.output_variance * weights @ smoothed @ weights - half @ half
-        return max(self.overconfidence**2 * float(total), 0.0)
+        return max(float(total), 0.0)
 
     def _spread(self, mixture: Mixture):
         """Λ + Σ_k."""
@@ -118,11 +117,10 @@ class Located(NamedTuple):
 
     def variance(self):
         plain = self.model.hyp.output_variance - (self.half**2).sum(axis=0)
-        return self.model.overconfidence**2 * np.maximum(plain, 0.0)
+        return np.maximum(plain, 0.0)
 
     def covariance(self, other):
-        plain = kernel(self.points, other.points, self.model.hyp) - self.half.T @ other.half
-        return self.model.overconfidence**2 * plain
+        return kernel(self.points, other.points, self.model.hyp) - self.half.T @ other.half
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,9 +149,9 @@ class ExactGPStep:
         hyp = Hyperparameters.unpack(found.argument)
         factors = exact.fit_factors(hyp, *regression)
         precision = linalg.inverse_from_cholesky(factors.chol)
-        doubt, without = _left_out(factors, precision, training, rng)
+        without = _left_out(factors, precision, training, rng)
         ends = _outermost(factors, precision, training)
-        model = ExactGP(training.space, hyp, factors, training.offset, doubt, without, *ends)
+        model = ExactGP(training.space, hyp, factors, training.offset, without, *ends)
         near = near_top(training.level, POSTERIOR, training.dimension)
         miss = float(np.sqrt(np.mean((model.mean(training.points) - training.values)[near] ** 2)))
         count, turned = len(training), self.rotation is not None
@@ -178,17 +176,15 @@ def _prior(training: TrainingSet) -> GaussianPrior:
 
 
 def _left_out(factors: exact.ExactFactors, precision: Any, training: TrainingSet, rng: np.random.Generator):
-    """By how much errors exceed the stated sd where blocks of evaluations are left out, and what that does to the
-    weights: with P = (K + S)⁻¹ the residual of block B is P_BB⁻¹ α_B, its covariance P_BB⁻¹."""
+    """What it does to the weights if blocks of evaluations are left out: with P = (K + S)⁻¹ the residual of block B is
+    P_BB⁻¹ α_B."""
     near = np.flatnonzero(near_top(training.level, NEGLIGIBLE, training.dimension))
     label = cluster_centres(training.points[near], BLOCKS, rng)[1]
-    squares, without = [], []
+    without = []
     for rows in (near[label == block] for block in range(label.max() + 1)):
-        covariance = np.linalg.inv(precision[np.ix_(rows, rows)])
-        residual = covariance @ factors.weights[rows]
-        squares.append(np.mean(residual**2 / np.diagonal(covariance)))
+        residual = np.linalg.solve(precision[np.ix_(rows, rows)], factors.weights[rows])
         without.append(-precision[:, rows] @ residual)
-    return float(np.sqrt(max(1.0, np.mean(squares)))), np.array(without)
+    return np.array(without)
 
 
 def _outermost(factors: exact.ExactFactors, precision: Any, training: TrainingSet):

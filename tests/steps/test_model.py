@@ -3,7 +3,7 @@ sparse GP."""
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import cache
 
 import conformance
@@ -46,10 +46,10 @@ def sparse_gp(training, rng):
     return fit_sparse_gp(training, SparseGP(inducing_per_dimension=30, turn=False), rng, QUIET)[0]
 
 
-def doubted(training, rng):
-    """In turned coordinates, with error bars that had to be widened."""
+def turned_sparse_gp(training, rng):
+    """With two sisters, whose coordinates are others again."""
     turned = training.turned(np.array([[1.1, 0.4], [-0.3, 0.9]]))
-    return replace(sparse_gp(turned, rng), overconfidence=2.0)
+    return fit_sparse_gp(turned, SparseGP(inducing_per_dimension=30, sisters=2), rng, QUIET)[0]
 
 
 def exact_gp(training, rng):
@@ -58,7 +58,7 @@ def exact_gp(training, rng):
 
 def turned_exact_gp(training, rng):
     turned = ExactGPStep(rotation=np.array([[1.1, 0.4], [-0.3, 0.9]]))
-    return replace(turned.fit(training, rng, QUIET)[0], overconfidence=2.0)
+    return turned.fit(training, rng, QUIET)[0]
 
 
 @cache
@@ -66,7 +66,7 @@ def model_of(maker) -> LogDensityModel:
     return maker(trim_evaluations(evaluations(), Trim())[0], np.random.default_rng([SEED, 1]))
 
 
-MAKERS = (sparse_gp, doubted, exact_gp, turned_exact_gp)
+MAKERS = (sparse_gp, turned_sparse_gp, exact_gp, turned_exact_gp)
 
 
 @pytest.mark.parametrize("check", conformance.CHECKS, ids=lambda check: check.__name__)
@@ -90,11 +90,6 @@ def test_predictions_are_right_within_their_sd(maker):
 # Each check has a model that fails it
 
 
-class ForgetsItsDoubt(ExactGP):
-    def variance(self, u):
-        return super().variance(u) / self.overconfidence**2
-
-
 class AsymmetricCovariance(ExactGP):
     def covariance(self, a, b):
         return super().covariance(a, b) * (1 + 0.1 * np.arange(len(a)))[:, None]
@@ -114,7 +109,7 @@ class TakesTheWrongRows(ExactGP):
         return Wrong(*super().at(u))
 
 
-class KnowsTooMuchFarAway(ExactGP):
+class KnowsTooMuch(ExactGP):
     def variance(self, u):
         return 0.5 * super().variance(u)
 
@@ -178,12 +173,12 @@ class Boastful(ExactGP):
 FAULTS = (
     (Boastful, conformance.has_all_parts),
     (CentresEveryBatch, conformance.answers_do_not_depend_on_what_is_asked_with_them),
-    (ForgetsItsDoubt, conformance.variance_is_the_diagonal_of_the_covariance),
-    (ForgetsItsDoubt, conformance.located_points_tell_the_same),
+    (KnowsTooMuch, conformance.variance_is_the_diagonal_of_the_covariance),
+    (KnowsTooMuch, conformance.located_points_tell_the_same),
     (TakesTheWrongRows, conformance.located_points_tell_the_same),
     (AsymmetricCovariance, conformance.covariance_is_symmetric_and_positive),
     (CovarianceOfNothing, conformance.covariance_is_symmetric_and_positive),
-    (KnowsTooMuchFarAway, conformance.far_away_nothing_is_known),
+    (KnowsTooMuch, conformance.far_away_nothing_is_known),
     (ExpectsTheMean, conformance.expectation_is_that_of_the_mean),
     (HalfTheSlope, conformance.gradient_is_that_of_the_expectation),
     (IgnoresTheEvaluations, conformance.variance_of_the_expectation_is_the_mean_covariance),
@@ -228,8 +223,8 @@ def test_the_outermost_evaluations_have_a_say_on_every_side(maker, rng):
     model = model_of(maker)
     found = model.changes_beyond(conformance.places(model, rng, 2000) * 2)
     assert len(found) == 4
-    assert ((found != 0).sum(axis=1) > 10).all()
-    assert np.abs(found).max() > 0.1
+    assert (np.isfinite(found).sum(axis=1) > 10).all()
+    assert np.nanmax(np.abs(found)) > 0.1
 
 
 # In the place of the sparse GP

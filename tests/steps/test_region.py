@@ -12,7 +12,7 @@ from toy import Known, cloud, edges_at, normal, one_normal, training_set
 
 import reference
 from vsbq.numerics.em import effective_size
-from vsbq.steps.region import MOST_LEAK, MOST_RISE, TrustedRegion
+from vsbq.steps.region import MOST_LEAK, MOST_RISE, Stray, TrustedRegion
 
 
 def region(mean=normal, variance=lambda u: np.zeros(len(u)), **options):
@@ -61,17 +61,51 @@ def test_doubt_far_from_the_top_does_not_count(rng):
     assert found.most_variance == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(("doubt", "rise"), [(1.0, MOST_RISE), (5.0, MOST_RISE), (5.01, 0.0)])
-def test_error_bars_that_were_far_too_small_raise_nothing(doubt, rise, rng):
+def test_what_is_expected_rises_above_the_mean_by_a_nat_at_the_most(rng):
     points = cloud(rng, 50)
-    known = replace(Known(normal), overconfidence=doubt)
-    assert TrustedRegion.around(known, training_set(points, normal(points))).most_rise == rise
+    assert TrustedRegion.around(Known(normal), training_set(points, normal(points))).most_rise == MOST_RISE == 1.0
 
 
 def test_the_support_comes_along(rng):
     points, support = cloud(rng, 50), edges_at(0.0, d=2)
     assert TrustedRegion.around(Known(normal), training_set(points, normal(points)), support).support is support
     assert TrustedRegion.around(Known(normal), training_set(points, normal(points))).support is None
+
+
+def test_zeros_that_no_edge_keeps_out_are_stray(rng):
+    points, zeros = cloud(rng, 50), np.array([[1.0, 0.0], [-1.0, 0.0], [2.0, 1.0]])
+    training = training_set(points, normal(points), zeros=zeros)
+    found = TrustedRegion.around(Known(normal), training).stray
+    assert_array_equal(found.zeros, zeros)
+    assert_array_equal(found.others, points)
+    kept = TrustedRegion.around(Known(normal), training, edges_at(0.0, d=2)).stray
+    assert_array_equal(kept.zeros, zeros[1:2])
+    assert TrustedRegion.around(Known(normal), training, edges_at(-3.0, d=2)).stray is None
+    for support in (None, edges_at(0.0, d=2)):
+        assert TrustedRegion.around(Known(normal), training_set(points, normal(points)), support).stray is None
+
+
+def test_strays_are_asked_about_in_plain_coordinates(rng):
+    points, zeros = cloud(rng, 50), np.array([[1.0, 0.0], [-1.0, 0.0]])
+    turned = training_set(points, normal(points), zeros=zeros).turned(np.array([[0.0, 2.0], [-1.0, 0.0]]))
+    found = TrustedRegion.around(Known(normal), turned, edges_at(0.0, d=2)).stray
+    assert_allclose(found.zeros, [[0.0, 1.0]])
+    assert_array_equal(found.others, turned.points)
+
+
+def test_what_is_nearer_to_a_stray_zero_is_measured_in_the_spread_of_the_others(rng):
+    others, zeros, u = cloud(rng, 30), cloud(rng, 5), cloud(rng, 200)
+    unit = others.std(axis=0)
+    slow = [
+        min(np.hypot(*((row - z) / unit)) for z in zeros) < min(np.hypot(*((row - o) / unit)) for o in others)
+        for row in u
+    ]
+    assert_array_equal(Stray(zeros, others).nearer(u), slow)
+    assert 5 < np.sum(slow) < 100
+    scale = np.array([1e3, 1e-3])
+    assert_array_equal(Stray(scale * zeros, scale * others).nearer(scale * u), slow)
+    flat = others * [1.0, 0.0]  # no spread is no unit
+    assert Stray(zeros, flat).nearer(zeros).all()
 
 
 # The density that is expected there

@@ -92,7 +92,6 @@ class Known:
     variance_of: Callable[[Any], Any] = lambda u: np.zeros(len(u))
     d: int = 2
     offset: float = 0.0
-    overconfidence: float = 1.0
     tested: float = 1.0
     prior_variance: float = 1.0
     beyond: Callable[[Any], Any] = lambda u: np.zeros((0, len(u)))

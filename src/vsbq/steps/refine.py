@@ -20,6 +20,7 @@ from vsbq.numerics.resampling import systematic_rows
 from vsbq.numerics.smc import Particles, Target, sequential
 from vsbq.numerics.weights import HOPELESS, weigh
 from vsbq.progress import Progress, logger
+from vsbq.steps.cuts import find_cuts
 from vsbq.steps.model import LogDensityModel
 from vsbq.steps.region import TrustedRegion
 
@@ -114,6 +115,7 @@ def refine(
         fit = RefinedFit("sequential", found.shape, share, outside, steps)
     value += float(np.log(np.mean(inside)))
     logger.info("refined by %s: shape %.2f, effective share %.3f, outside %.4f", *fit[:4])
+    fit = fit._replace(cuts=find_cuts(u, weights, region))
     evidence = _evidence(value, error, outside, (mixture, region), (u, weights), settings, rng)
     return Refined(region.surrogate.space.to_plain(u), weights, to_mixture, evidence, region), fit
 
