@@ -115,7 +115,7 @@ def refine(
         fit = RefinedFit("sequential", found.shape, share, outside, steps)
     value += float(np.log(np.mean(inside)))
     logger.info("refined by %s: shape %.2f, effective share %.3f, outside %.4f", *fit[:4])
-    fit = fit._replace(cuts=find_cuts(u, weights, region))
+    fit = fit._replace(cuts=tuple((cut.parameter, cut.side) for cut in find_cuts(u, weights, region)))
     evidence = _evidence(value, error, outside, (mixture, region), (u, weights), settings, rng)
     return Refined(region.surrogate.space.to_plain(u), weights, to_mixture, evidence, region), fit
 

@@ -21,7 +21,7 @@ from vsbq.steps.surrogate.calibration import calibrate
 from vsbq.steps.surrogate.learning import learn_sparse, learning_set, weak_prior
 from vsbq.steps.surrogate.model import Sister, Surrogate
 from vsbq.steps.surrogate.shaped_data import Learnt, Regression, ShapedData, SparseGP
-from vsbq.steps.surrogate.sisters import Proposal, learn_sisters, with_levels
+from vsbq.steps.surrogate.sisters import Proposal, learn_sisters, sister_from, with_levels
 from vsbq.steps.trim import TrainingSet
 
 
@@ -38,12 +38,16 @@ def fit_sparse_gp(
     first, *others = learn_sisters(training, settings, rng, progress)
     training, learnt = first
     data = ShapedData.shaped(training, settings)
-    count = settings.first_inducing(training.dimension)
+    count, grown, lost = settings.first_inducing(training.dimension), False, False
     pool = np.sort(rng.permutation(len(training))[: settings.max_candidates])
     while True:
         prior = weak_prior(data, training.level, settings, np.random.default_rng(0), turn=settings.turn)
         learning = learning_set(data, training.level, settings, count, rng)
         learnt, bounds, failures = learn_sparse(learning, prior, learnt, settings, progress)
+        if grown:  # from hyperparameters that take a poor fit for noise there may be no way to better ones
+            again = learn_sparse(learning, prior, prior.start, settings, progress)
+            lost = max(again.bounds) > max(bounds)
+            learnt, bounds, failures = again if lost else (learnt, bounds, failures)
         training, data, learnt = training.turned(learnt.coordinates), data.turned(learnt.coordinates), learnt.at_home()
         fitted = fit_proposal(Proposal(training, learnt), pool, count, settings)
         miss = high_density_miss(training, fitted.mean)
@@ -53,7 +57,9 @@ def fit_sparse_gp(
         most = settings.last_inducing(training.dimension)
         if enough or count == most:
             break
-        count = min(2 * count, most)
+        count, grown = min(2 * count, most), True
+    if lost:
+        others = [sister_from(Proposal(training, learnt), settings, rng, progress)]
     surrogate, training = checked(fitted, training, rng.spawn(1)[0])
     sisters = [sister_of(training, one, pool, count, settings) for one in (*others, first)[: settings.sisters]]
     surrogate = replace(surrogate, sisters=tuple(sister for sister in sisters if sister is not None))

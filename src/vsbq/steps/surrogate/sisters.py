@@ -85,6 +85,14 @@ def learn_sisters(
     return [first, second]
 
 
+def sister_from(proposal: Proposal, settings: SparseGP, rng: np.random.Generator, progress: Progress) -> Proposal:
+    """A surrogate that learns from a part of the evaluations, from where another one ended."""
+    training, size = proposal.training, settings.trial_points_per_dimension * proposal.training.dimension
+    count = min(size, max(round(PART * len(training)), 1))
+    rows = stratified_rows(training.points, training.level, count, rng)
+    return _learn(training, proposal.learnt, np.sort(rows), settings, rng, progress)
+
+
 def whitening(training: TrainingSet, rng: np.random.Generator) -> Float[ndarray, "d d"]:
     """Coordinates in which the better evaluations, as far as a quadratic can tell, fall off alike in all directions.
 
