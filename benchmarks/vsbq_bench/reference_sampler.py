@@ -49,13 +49,14 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class ReferenceSampler:
-    """How long to run. The log density is called walkers × (10 + burn_in + steps) + pilot + proposals times."""
+    """How long to run. The log density is called walkers × (10 + burn_in + steps) + rounds × pilot + proposals times."""
 
     walkers: int = 200
     burn_in: int = 500
     steps: int = 3000
     components: int = 24
     pilot: int = 20_000
+    rounds: int = 1  # of weighted draws, each of which the proposal is fitted to
     proposals: int = 500_000
     draws: int = 40_000
 
@@ -147,6 +148,9 @@ def reference_posterior(
     first = fit_proposal(arriving.second_half(), sampler.components, rng)
     pilot = _weigh(target, first, sampler.pilot, rng)
     proposal = refined(first, pilot)
+    for _ in range(sampler.rounds - 1):
+        pilot = _weigh(target, proposal, sampler.pilot, rng)
+        proposal = refined(proposal, pilot)
     chains = run_chains(target, resample(pilot, sampler.walkers, rng), sampler.steps, rng)
     report(f"chains: acceptance {chains.acceptance:.2f}, autocorrelation time {chains.autocorrelation_time:.1f} steps")
     weighted = importance_sample(log_density, space, proposal, sampler.proposals, rng)
