@@ -136,5 +136,5 @@ class TrustedRegion:
         # Variances are expensive: look at a thousand of the weightiest draws before asking for all of them.
         if np.mean(self.surrogate.variance(u[rng.choice(len(u), 1000, p=weights)]) > self.most_variance) < 0.01:
             return u, weights
-        known = self.surrogate.variance(u) <= self.most_variance
+        known = (self.surrogate.variance(u) <= self.most_variance) & (weights > 0)
         return u[known], weights[known] / (weights[known].sum() if known.any() else 1.0)
