@@ -28,7 +28,7 @@ class SoftBox(NamedTuple):
 
     def penalty_and_gradient(self, mixture: Mixture) -> tuple[float, MixtureGradient]:
         """Squared distance outside the limits, in units of τ times their width, halved; zero inside."""
-        width = self.upper - self.lower
+        width = np.where(self.upper > self.lower, self.upper - self.lower, 1.0)  # of no width: of unknown scale
         variance = np.einsum("kij,kij->ki", mixture.trils, mixture.trils)
         log_scale = 0.5 * np.log(variance)
         out_mean = _outside(mixture.means, self.lower, self.upper) / (SOFTNESS * width)

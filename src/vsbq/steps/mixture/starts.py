@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vsbq._typing import Float, ndarray
 from vsbq.data.transform import InferenceSpace, ModelSpace
 from vsbq.numerics.contours import CORE, highest, near_top
 from vsbq.numerics.families import log_softmax
@@ -39,13 +40,19 @@ def moved(mixture: Mixture, here: InferenceSpace, there: ModelSpace) -> Mixture 
     return Mixture(mixture.log_weights, mixture.means @ linear.T + shift, trils)
 
 
+def _range(points: Float[ndarray, "n d"]) -> Float[ndarray, " d"]:
+    """The range of each coordinate; one where all points share it, which then tells nothing of its scale."""
+    width = np.ptp(points, axis=0)
+    return np.where(width > 0, width, 1.0)
+
+
 def _narrow_start(training: TrainingSet, settings: VariationalMixture, rng: np.random.Generator) -> Mixture:
     """All components around the best points."""
     k = settings.components(training.dimension)
     top = training.points[highest(training.level, max(training.dimension + 2, len(training) // 100))]
     near = training.points[near_top(training.level, CORE, training.dimension)]
     near = near if len(near) > 2 * training.dimension else top
-    width = np.maximum(near.std(axis=0), 1e-3 * np.ptp(training.points, axis=0))
+    width = np.maximum(near.std(axis=0), 1e-3 * _range(training.points))
     centres = top.mean(axis=0) + 0.1 * width * rng.standard_normal((k, training.dimension))
     return Mixture(np.full(k, -np.log(k)), centres, np.tile(np.diag(0.5 * width), (k, 1, 1)))
 
@@ -61,7 +68,7 @@ def _spread_start(training: TrainingSet, settings: VariationalMixture, rng: np.r
     points, values = training.points[near], training.level[near]
     centres, label = cluster_centres(points, components, rng)
     k, d = centres.shape
-    overall = np.maximum(points.std(axis=0), 1e-3 * np.ptp(training.points, axis=0))
+    overall = np.maximum(points.std(axis=0), 1e-3 * _range(training.points))
     count = np.bincount(label, minlength=k)
     square = np.stack([np.bincount(label, weights=(points - centres[label])[:, i] ** 2, minlength=k) for i in range(d)])
     prior = 2.0
