@@ -2,7 +2,6 @@
 
 import pytest
 
-from truth_marks import needs_truth
 from vsbq.cli import main
 from vsbq_bench.lines import read_lines
 from vsbq_bench.suites import Block
@@ -16,7 +15,6 @@ def tiny(monkeypatch):
     monkeypatch.setattr("vsbq_bench.command.SUITES", TINY)
 
 
-@needs_truth("observer_simulated")
 def test_list_names_problems_methods_and_suites(capsys):
     assert main(["bench", "list"]) == 0
     said = capsys.readouterr().out

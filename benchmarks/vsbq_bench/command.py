@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from vsbq.errors import VsbqError
 from vsbq_bench.lines import Line
+from vsbq_bench.problems import Problem
 from vsbq_bench.stored import of_cases, of_problems, stored_lines
 from vsbq_bench.suites import CASE_SUITES, SUITES, Job, jobs_of
 
@@ -28,9 +29,8 @@ def show_catalogue(options: Namespace) -> int:
 
     print("Problems")
     for name, make in PROBLEMS.items():
-        problem = make()
         told = getattr(make, "func", make).__doc__ or ""  # of a partial function, what is said of the function itself
-        print(f"  {name:<22} D={problem.dimension:<3} {told.splitlines()[0]}")
+        print(f"  {name:<22} {_size(make):<5} {told.splitlines()[0]}")
     print("\nMethods\n  " + "\n  ".join(METHODS))
     print("\nSuites")
     for name in (*SUITES, *CASE_SUITES):
@@ -69,6 +69,14 @@ def compare_results(options: Namespace) -> int:
         old, new = of_method(old, DEFAULT), of_method(new, options.method)
     print(comparison_in_words(compare(old, new)))
     return 0
+
+
+def _size(make: Callable[[], Problem]) -> str:
+    """The number of parameters, or that no truth is stored for the data at hand."""
+    try:
+        return f"D={make().dimension}"
+    except ValueError:
+        return "no truth"
 
 
 def run_suite(options: Namespace) -> int:

@@ -49,7 +49,7 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class ReferenceSampler:
-    """How long to run. The log density is called walkers × (10 + burn_in + steps) + rounds × pilot + proposals times."""
+    """How long to run: walkers × (10 + burn_in + steps) + rounds × pilot + proposals calls of the log density."""
 
     walkers: int = 200
     burn_in: int = 500
