@@ -19,12 +19,9 @@ import numpy as np
 from vsbq_bench.behaviour import DATA_FOLDER, EXPERIMENTS, own_truth_path, unsolved_lotka_volterra
 from vsbq_bench.metrics import DRAWS, gskl, mmtv
 from vsbq_bench.reference_sampler import ReferenceSampler, reference_posterior
-from vsbq_bench.truth import CHECK_POINTS, Truth, load_truth, read_truth, write_truth
+from vsbq_bench.truth import CHECK_POINTS, Truth, least_effective_share, load_truth, read_truth, write_truth
 
 TRUTHS = Path(__file__).parent / "vsbq_bench" / "truths"
-LEAST_EFFECTIVE_SHARE = 0.6
-# A mixture of Gaussians covers a posterior of twelve parameters less closely.
-LEAST_EFFECTIVE_SHARE_OF = {"observer": 0.2, "observer_simulated": 0.2}
 LARGEST_PARETO_SHAPE = 0.5
 LARGEST_EVIDENCE_SD = 0.01
 LARGEST_Z = 4.0
@@ -62,7 +59,7 @@ def make(problem, path, seed, sampler):
         f"{time.perf_counter() - start:.0f} s"
     )
     if (
-        found.effective_share < LEAST_EFFECTIVE_SHARE_OF.get(problem.name, LEAST_EFFECTIVE_SHARE)
+        found.effective_share < least_effective_share(problem.dimension)
         or not found.pareto_shape < LARGEST_PARETO_SHAPE
         or not found.log_evidence_sd < LARGEST_EVIDENCE_SD
         or not found.worst_z < LARGEST_Z

@@ -24,7 +24,7 @@ from vsbq_bench.reference_sampler import (
     run_chains,
     unbounded_space,
 )
-from vsbq_bench.truth import TOLERANCE, Truth, data_digest, load_truth, read_truth, write_truth
+from vsbq_bench.truth import TOLERANCE, Truth, data_digest, least_effective_share, load_truth, read_truth, write_truth
 
 SHORT = ReferenceSampler(walkers=60, burn_in=150, steps=300, components=8, pilot=3000, proposals=10_000, draws=4000)
 STORED = {
@@ -221,12 +221,13 @@ def check_stored(name, problem, rng):
     truth = load_truth(name)
     assert problem.name == name
     assert truth.draws.shape == (40_000, problem.dimension)
-    assert truth.effective_share > 0.6
+    least = least_effective_share(problem.dimension)
+    assert truth.effective_share > least
     assert truth.worst_z < 4
     space = unbounded_space(problem.bounds, problem.plausible_bounds)
     proposal = fit_proposal(space.forward(truth.draws[::2]), 16, rng)
     weighted = importance_sample(problem.log_density, space, proposal, 3000, rng)
-    assert weighted.effective_share > 0.4
+    assert weighted.effective_share > 0.65 * least
     error = np.hypot(weighted.log_evidence_sd, problem.log_evidence_sd)
     assert abs(weighted.log_evidence - problem.log_evidence) < 4.5 * error < 0.2
     draws = problem.draw(20_000, rng)

@@ -41,8 +41,8 @@ __all__ = [
 ROWS = 2000  # evaluated at a time, which bounds the memory of a vectorised likelihood
 EDGE = 1e-12  # how near a bound a start may be, as a share of the box
 STRETCH = 2.0
-INFLATION = 2.0  # standard deviations of the proposal's wide copy, relative to its own
-WIDE_SHARE = 0.1
+# Copies of the proposal's components: their standard deviations, relative to the fitted ones, and their shares.
+COPIES = ((1.0, 0.6), (1.4, 0.3), (2.0, 0.1))
 
 Report = Callable[[str], None]
 
@@ -269,9 +269,9 @@ def _integrated_time(series: Float[ndarray, "s w"]) -> float:
 
 
 def fit_proposal(points: Float[ndarray, "n d"], components: int, rng: Generator) -> Mixture:
-    """Fit a mixture of Gaussians to draws by EM, and mix in a copy with wider components.
+    """Fit a mixture of Gaussians to draws by EM, and mix in copies with wider components.
 
-    The wide copy keeps the weights small where the draws are few.
+    The wide copies keep the weights small where the draws are few.
     """
     centres = cluster_centres(points, components, rng)[0]
     spread = np.linalg.cholesky(np.atleast_2d(np.cov(points, rowvar=False))) / 2
@@ -286,18 +286,18 @@ def refined(proposal: Mixture, pilot: Weighted) -> Mixture:
 
 
 def _defended(narrow: Mixture) -> Mixture:
-    """Mix in a copy of every component with wider tails."""
+    """Mix in copies of every component with wider tails."""
     return Mixture(
-        np.concatenate([narrow.log_weights + log(1 - WIDE_SHARE), narrow.log_weights + log(WIDE_SHARE)]),
-        np.concatenate([narrow.means, narrow.means]),
-        np.concatenate([narrow.trils, INFLATION * narrow.trils]),
+        np.concatenate([narrow.log_weights + log(share) for _, share in COPIES]),
+        np.concatenate([narrow.means for _ in COPIES]),
+        np.concatenate([scale * narrow.trils for scale, _ in COPIES]),
     )
 
 
 def _narrow(defended: Mixture) -> Mixture:
     """Return the components that `_defended` was given."""
-    k = len(defended.means) // 2
-    return Mixture(defended.log_weights[:k] - log(1 - WIDE_SHARE), defended.means[:k], defended.trils[:k])
+    k = len(defended.means) // len(COPIES)
+    return Mixture(defended.log_weights[:k] - log(COPIES[0][1]), defended.means[:k], defended.trils[:k])
 
 
 def importance_sample(
