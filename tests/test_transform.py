@@ -151,6 +151,14 @@ def test_a_mixture_before_the_rotation_is_the_same_density(turn, rng):
     assert (np.einsum("kii->ki", unturned.trils) > 0).all()
 
 
+def test_a_component_far_thinner_than_wide_is_unturned():
+    """Its covariance is not positive definite as rounded numbers."""
+    space = WhitenedSpace(space_of(KINDS["open"], KINDS["open"]), np.array([[1.0, 0.0], [1.0, 1.0]]))
+    trils = np.array([[[1e-10, 0.0], [1.0, 1e-10]]])
+    unturned = space.mixture_to_plain(Mixture(np.zeros(1), np.zeros((1, 2)), trils))
+    assert_allclose(unturned.trils, [[[1e-10, 0.0], [1.0, 1e-10]]], rtol=1e-6)
+
+
 def test_without_a_rotation_nothing_is_undone(rng):
     plain, mixture = space_of(*KINDS.values()), Mixture(*reference.random_mixture(rng, 3, 4))
     space, same = plain.plain, plain.mixture_to_plain(mixture)

@@ -147,15 +147,16 @@ def changes_are_one_row_a_block(model, rng):
     assert_allclose(model.changes(1e3 * np.sign(u)), 0.0, atol=1e-9)
 
 
-def changes_beyond_are_none_among_the_evaluations(model, rng):
+def there_is_no_doubt_among_the_evaluations(model, rng):
     u = places(model, rng)
-    changes = model.changes_beyond(u)
-    assert changes.shape[1] == len(u)
-    assert not np.isinf(changes).any()
-    assert_allclose(model.changes_beyond(u[:3]), changes[:, :3], atol=1e-7)
-    assert np.isnan(model.changes_beyond(0.01 * u)).all()
-    # No point is beyond both ends of an axis: where all sides have their say, something is wrong.
-    assert not np.isfinite(changes).all(axis=0).any()
+    doubt = model.doubt_beyond(u)
+    assert doubt.shape == (len(u),)
+    assert np.isfinite(doubt).all()
+    assert (doubt >= 0).all()
+    assert_allclose(model.doubt_beyond(u[:3]), doubt[:3], atol=1e-7)
+    assert (model.doubt_beyond(0.01 * u) == 0).all()
+    # It grows with the distance.
+    assert (model.doubt_beyond(100 * u) >= doubt).all()
 
 
 def means_average_to_the_mean(model, rng):
@@ -170,7 +171,7 @@ def no_points_have_no_answers(model, rng):
     none = places(model, rng)[:0]
     for ask in (model.mean, model.variance, lambda u: model.predict(u).mean):
         assert ask(none).shape == (0,)
-    assert model.changes(none).shape[1] == model.changes_beyond(none).shape[1] == 0
+    assert model.changes(none).shape[1] == len(model.doubt_beyond(none)) == 0
 
 
 CHECKS = (
@@ -186,7 +187,7 @@ CHECKS = (
     a_narrow_mixture_is_a_point,
     predict_speaks_the_users_space,
     changes_are_one_row_a_block,
-    changes_beyond_are_none_among_the_evaluations,
+    there_is_no_doubt_among_the_evaluations,
     means_average_to_the_mean,
     no_points_have_no_answers,
 )

@@ -38,7 +38,7 @@ class ExactGP:
     offset: float
     without: Any  # (b, n): changes of the weights if blocks of evaluations were not there
     ends: Any  # (2 d): how far the better evaluations go, up and down each axis
-    without_ends: Any  # (2 d, n): changes of the weights if the outermost ones there were not
+    missed: Any  # (2 d): how far the outermost ones there are missed without them, for the square of their distance
     tested: float = 1.0
 
     @property
@@ -66,9 +66,9 @@ class ExactGP:
     def changes(self, u):
         return self.without @ kernel(self.factors.points, u, self.hyp)
 
-    def changes_beyond(self, u):
-        found = self.without_ends @ kernel(self.factors.points, u, self.hyp)
-        return np.where(self.ends[:, None] < np.column_stack([u, -u]).T, found, np.nan)
+    def doubt_beyond(self, u):
+        beyond = np.maximum(np.column_stack([u, -u]) - self.ends, 0.0)
+        return (self.missed * beyond**2).max(axis=1, initial=0.0)
 
     def expectation(self, mixture: Mixture) -> tuple[float, MixtureGradient]:
         """Σ_k w_k ∫ N(x; μ_k, Σ_k) (m(x) + κ(x, X) α) dx, and its derivatives."""
@@ -188,12 +188,14 @@ def _left_out(factors: exact.ExactFactors, precision: Any, training: TrainingSet
 
 
 def _outermost(factors: exact.ExactFactors, precision: Any, training: TrainingSet):
-    """Up and down each axis: how far the better evaluations go, and the same without a tenth of them."""
+    """Up and down each axis: how far the better evaluations go, and how well the others predict a tenth of them."""
     near = np.flatnonzero(near_top(training.level, NEGLIGIBLE, training.dimension))
     along = np.column_stack([training.points[near], -training.points[near]])
-    without = []
+    missed = []
     for side in along.T:
-        rows = near[np.argsort(-side)[: max(1, len(near) // 10)]]
+        order = np.argsort(-side)
+        outer, inner = np.split(order, [max(1, len(near) // 10)])
+        rows = near[outer]
         residual = np.linalg.solve(precision[np.ix_(rows, rows)], factors.weights[rows])
-        without.append(-precision[:, rows] @ residual)
-    return along.max(axis=0), np.array(without)
+        missed.append(abs(residual.mean()) / (side[outer].mean() - side[inner].max()) ** 2)
+    return along.max(axis=0), np.array(missed)

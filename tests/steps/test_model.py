@@ -18,7 +18,6 @@ import vsbq
 from seeds import SEED
 from vsbq.io.files.posterior_file import PosteriorFileError
 from vsbq.numerics import exact
-from vsbq.numerics.kernel import kernel
 from vsbq.numerics.mixture import MixtureGradient
 from vsbq.settings import Settings, Steps, SurrogateStep
 from vsbq.steps.model import LogDensityModel, predict
@@ -149,9 +148,9 @@ class ChangesEverywhere(ExactGP):
         return super().changes(u) + 0.1
 
 
-class ChangesAmongThem(ExactGP):
-    def changes_beyond(self, u):
-        return self.without_ends @ kernel(self.factors.points, u, self.hyp)
+class DoubtsAll(ExactGP):
+    def doubt_beyond(self, u):
+        return super().doubt_beyond(u) + 0.1
 
 
 class OfTwoMinds(ExactGP):
@@ -185,7 +184,7 @@ FAULTS = (
     (IgnoresTheEvaluations, conformance.a_narrow_mixture_is_a_point),
     (ForgetsTheVolume, conformance.predict_speaks_the_users_space),
     (ChangesEverywhere, conformance.changes_are_one_row_a_block),
-    (ChangesAmongThem, conformance.changes_beyond_are_none_among_the_evaluations),
+    (DoubtsAll, conformance.there_is_no_doubt_among_the_evaluations),
     (OfTwoMinds, conformance.means_average_to_the_mean),
     (NeedsAPoint, conformance.no_points_have_no_answers),
 )
@@ -219,12 +218,11 @@ def test_leaving_a_block_out_is_fitting_without_it():
 
 
 @pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.__name__)
-def test_the_outermost_evaluations_have_a_say_on_every_side(maker, rng):
+def test_beyond_the_evaluations_there_is_doubt_on_every_side(maker):
     model = model_of(maker)
-    found = model.changes_beyond(conformance.places(model, rng, 2000) * 2)
-    assert len(found) == 4
-    assert (np.isfinite(found).sum(axis=1) > 10).all()
-    assert np.nanmax(np.abs(found)) > 0.1
+    for direction in (*np.eye(2), *-np.eye(2)):
+        doubt = model.doubt_beyond(np.array([[9.0], [18.0]]) * direction)
+        assert doubt[1] > 3 * doubt[0] > 0
 
 
 # In the place of the sparse GP

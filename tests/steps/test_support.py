@@ -340,3 +340,13 @@ def test_a_surrogate_in_other_units_sees_the_same_cliff(rng):
     assert_array_equal(one[0].points, other[0].points)
     assert_array_equal(one[1].surfaces, other[1].surfaces)
     assert none is None
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_too_few_evaluations_with_density_tell_no_edge(rng, d):
+    points = cloud(rng, 60, d)
+    order = np.argsort(points[:, 0])
+    inside, zeros = points[order[:d]], points[order[d:]]
+    assert learn_support(inside, normal(inside), zeros, rng) is None
+    inside, zeros = points[order[:30]], points[order[30:]]
+    assert learn_support(inside, normal(inside), zeros, rng) is not None

@@ -190,17 +190,21 @@ def test_a_sister_in_other_units_has_the_same_density(case, surrogate, rng):
 # Beyond the evaluations
 
 
-def test_changes_beyond_are_those_of_a_fit_without_the_outermost(case, surrogate, rng):
-    _, inducing, data = case
-    rest, _ = sgpr.fit_factors(surrogate.hyp, inducing, *(column[20:] for column in data))
+def test_doubt_grows_with_the_square_of_the_distance_beyond_a_side(surrogate, rng):
     axes, ends = np.array([[1.0, 0.0], [-0.6, 0.8]]), np.array([0.5, 0.2])
-    sides = Sides(axes, ends, np.stack([rest.weights - surrogate.factors.weights] * 2))
+    errors, distances = np.array([0.3, 2.0]), np.array([0.1, 0.5])
     u = cloud(rng, 200)
-    change = sgpr.predict_mean(surrogate.hyp, rest, u) - surrogate.mean(u)
-    beyond = np.array([[axis @ row > end for row in u] for axis, end in zip(axes, ends, strict=True)])
-    assert_allclose(replace(surrogate, sides=sides).changes_beyond(u), np.where(beyond, change, np.nan), atol=1e-6)
-    assert 0 < beyond.sum() < beyond.size
-    assert surrogate.changes_beyond(u).shape == (0, 200)
+    expected = [
+        max(
+            error * (max(axis @ row - end, 0.0) / distance) ** 2
+            for axis, end, error, distance in zip(axes, ends, errors, distances, strict=True)
+        )
+        for row in u
+    ]
+    sides = Sides(axes, ends, errors, distances)
+    assert_allclose(replace(surrogate, sides=sides).doubt_beyond(u), expected, rtol=1e-12)
+    assert 0 < np.count_nonzero(expected) < len(u)
+    assert (surrogate.doubt_beyond(u) == 0).all()
 
 
 # Taken apart
@@ -211,14 +215,14 @@ def test_it_can_be_taken_apart_and_put_together(family, rng):
         family[0],
         without=rng.normal(size=(3, 15)),
         tested=0.7,
-        sides=Sides(np.eye(2), rng.normal(size=2), rng.normal(size=(2, 15))),
+        sides=Sides(np.eye(2), rng.normal(size=2), rng.uniform(size=2), rng.uniform(size=2)),
     )
     u, mixture = cloud(rng, 20), Mixture(*reference.random_mixture(rng, 3, 2))
     for surrogate in (whole, replace(whole, sides=None, without=None), replace(whole, sisters=whole.sisters[:1])):
         arrays, scalars = surrogate.packed()
         assert all(isinstance(part, np.ndarray) and part.dtype == float for part in arrays.values())
         again = Surrogate.unpacked(surrogate.space, {k: v.copy() for k, v in arrays.items()}, dict(scalars))
-        for ask in ("means", "variance", "changes", "changes_beyond"):
+        for ask in ("means", "variance", "changes", "doubt_beyond"):
             assert_array_equal(getattr(again, ask)(u), getattr(surrogate, ask)(u))
         assert again.expectation(mixture)[0] == surrogate.expectation(mixture)[0]
         assert again.expectation_variance(mixture) == surrogate.expectation_variance(mixture)

@@ -94,7 +94,7 @@ class Known:
     offset: float = 0.0
     tested: float = 1.0
     prior_variance: float = 1.0
-    beyond: Callable[[Any], Any] = lambda u: np.zeros((0, len(u)))
+    beyond: Callable[[Any], Any] = lambda u: np.zeros(len(u))
     others: tuple[float, ...] = (0.0,)  # by which the models that it averages over differ from the mean
     turn: Any = None  # from plain coordinates to its own
     asked: list[int] = field(default_factory=list)  # points of each question about the variance
@@ -119,7 +119,7 @@ class Known:
     def changes(self, u):
         return np.zeros((0, len(u)))
 
-    def changes_beyond(self, u):
+    def doubt_beyond(self, u):
         return np.asarray(self.beyond(u), dtype=float)
 
     def covariance(self, a, b):

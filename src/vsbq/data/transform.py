@@ -142,8 +142,10 @@ class WhitenedSpace:
         """A mixture of this space in plain coordinates: the same density."""
         back = np.linalg.inv(self.rotation)
         half = back @ mixture.trils
-        trils = np.linalg.cholesky(half @ np.swapaxes(half, 1, 2))
-        return Mixture(mixture.log_weights, mixture.means @ back.T, trils)
+        # The Cholesky factor of half @ half.T, without forming that: its condition would be squared.
+        upper = np.linalg.qr(np.swapaxes(half, 1, 2), mode="r")
+        signs = np.where(np.einsum("kii->ki", upper) < 0, -1.0, 1.0)
+        return Mixture(mixture.log_weights, mixture.means @ back.T, np.swapaxes(signs[:, :, None] * upper, 1, 2))
 
 
 #: The coordinates of a surrogate.

@@ -28,7 +28,7 @@ ERRORS = {
     "monte_carlo_error": "from random draws",
     "held_out_sd": "from what single regions of the evaluations decide",
     "untested": "from what too few evaluations leave untested",
-    "sides": "from what the outermost evaluations decide about the tails",
+    "sides": "from tails beyond the outermost evaluations",
     "untrusted": "from mass that may lie where the surrogate is not trusted",
     "guessed": "from mass where the surrogate extrapolates",
     "support_sd": "from where the density ends",

@@ -79,9 +79,8 @@ class LogDensityModel(Protocol):
     def changes(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "b n"]:
         """How the mean changes at each point if one block of evaluations, or another, is left out."""
 
-    def changes_beyond(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "s n"]:
-        """How the mean changes beyond the better evaluations on one side, or another, if the outermost ones there are
-        left out; NaN at points that are not beyond that side."""
+    def doubt_beyond(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+        """Nats by which its mean may be off beyond the evaluations, as far as those can tell; zero elsewhere."""
 
     def expectation(self, mixture: Mixture) -> tuple[float, MixtureGradient]:
         """The expected log density under a mixture of Gaussians (Eq. 9), and its gradient."""

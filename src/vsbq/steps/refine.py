@@ -36,9 +36,6 @@ LEAST_KNOWN = 1e-6
 #: Nats by which the mean may rise where a block of evaluations is left out: the gap would not be trusted beyond that.
 MOST_CHANGE = 1.0
 
-#: Nats by which the mean beyond the outermost evaluations may be off at least.
-LEAST_CHANGE = 0.1
-
 
 @dataclass(frozen=True, kw_only=True)
 class Refinement:
@@ -130,12 +127,16 @@ def _evidence(
     rng: np.random.Generator,
 ) -> Evidence:
     """The evidence and all that it may be off by; the surrogate's inside, divided by the mixture's share there, is that
-    of the whole."""
+    of the whole.
+
+    That is the logarithm of an expectation. The expectation of the logarithm, to which an error bar belongs, is lower
+    by half the variance.
+    """
     mixture, region = fitted
     completed = -float(np.log1p(-share_outside))
     sd = surrogate_sd(region.surrogate, *draws, settings, rng)
     return Evidence(
-        inside + completed,
+        inside + completed - min(0.5 * sd**2, region.most_rise),  # no more than uncertainty may have added
         surrogate_sd=sd,
         outside=completed,
         monte_carlo_error=error,
@@ -202,16 +203,10 @@ def _side_sd(
     settings: Refinement,
     rng: np.random.Generator,
 ) -> float:
-    """What the evidence owes to what the surrogate believes beyond the evaluations, side by side: how the mass there
-    changes if the outermost evaluations on that side are left out."""
+    """−log(1 − b) with b the mass beyond the evaluations, each part as far as it is doubted."""
     rows = rng.choice(len(points), 10 * settings.uncertainty_draws, p=weights / weights.sum())
-    changes = region.surrogate.changes_beyond(points[rows])
-    if not len(changes):
-        return 0.0
-    # Nothing beyond the evaluations is known better than to a little, however well the surrogate continues them.
-    changes = np.nan_to_num(np.clip(np.abs(changes), LEAST_CHANGE, MOST_CHANGE))
-    without = logsumexp(changes, axis=1) - np.log(len(rows))
-    return float(np.sqrt((without**2).sum()))
+    doubted = float(np.mean(-np.expm1(-region.surrogate.doubt_beyond(points[rows]))))
+    return float(np.log(1.0 / max(1.0 - doubted, LEAST_KNOWN)))
 
 
 def _untrusted(mixture: Mixture, region: TrustedRegion, settings: Refinement, rng: np.random.Generator) -> float:

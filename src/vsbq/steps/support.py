@@ -190,9 +190,11 @@ def learn_support(
     zeros: Float[ndarray, "z d"],
     rng: np.random.Generator,
 ) -> Support | None:
-    """The edge between evaluations that are not negligible and those of zero density; None where too few of these are
+    """The edge between evaluations that are not negligible and those of zero density; None where too few of either are
     near to tell."""
     d = points.shape[1]
+    if len(points) <= d:
+        return None
     depth = values.max() - values
     near = points[depth <= max(contour_depth(POSTERIOR, d), np.sort(depth)[min(len(depth) - 1, 2 * d + 1)])]
     near = near[spread_rows(near, 100 + 20 * d, rng)]

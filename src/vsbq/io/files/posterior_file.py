@@ -18,9 +18,9 @@ K components, M inducing points and N evaluations the arrays are:
     surrogate_inducing (M, D), surrogate_weights (M), surrogate_chol_kernel, surrogate_chol_v (M(M+1)/2)
     surrogate_rotation (D, D)          if there is one, the surrogate's coordinates are rotation · u
     surrogate_without (B, M)           changes of the weights if a block of evaluations is left out, one row for each
-    surrogate_sides_axes (S, D), surrogate_sides_ends (S), surrogate_sides_without (S, M)
-                                       the same of the outermost evaluations on each side, for points beyond the end
-                                       of the better ones along that axis
+    surrogate_sides_axes (S, D), surrogate_sides_ends, surrogate_sides_errors, surrogate_sides_distances (S)
+                                       where the better evaluations end along each axis, by how much the outermost ones
+                                       are missed if they are left out, and how far beyond the others they are
     surrogate_sister_0_turn (D, D), surrogate_sister_0_hyperparameters (3D+2), surrogate_sister_0_inducing (M₀, D),
     surrogate_sister_0_weights (M₀)    another sparse GP, its coordinates turn · those of the surrogate; the surrogate's
                                        mean is the average over all of them. More sisters have higher numbers
@@ -294,6 +294,9 @@ def _put_together_surrogate(header: Header, arrays: Arrays, space: InferenceSpac
     parts |= {f"sister_{k}_shift": np.array(sister.shift) for k, sister in enumerate(header.surrogate.sisters)}
     positive = all((np.diagonal(parts[name]) > 0).all() for name in TRIANGLES)
     require(positive, "a Cholesky factor of the surrogate has no positive diagonal")
+    if header.surrogate.sides is not None:
+        sensible = (parts["sides_errors"] >= 0).all() and (parts["sides_distances"] > 0).all()
+        require(sensible, "what is doubted beyond the sides of the evaluations makes no sense")
     scalars = {name: getattr(header.surrogate, name) for name in ("offset", "jitter", "tested")}
     return Surrogate.unpacked(coordinates, parts, scalars)
 

@@ -153,7 +153,8 @@ def _shapes_of_surrogate(header: SurrogateHeader, d: int) -> dict[str, tuple[int
         shapes["surrogate_without"] = (header.blocks, m)
     if header.sides is not None:
         s = header.sides
-        shapes |= {"surrogate_sides_axes": (s, d), "surrogate_sides_ends": (s,), "surrogate_sides_without": (s, m)}
+        shapes |= {"surrogate_sides_axes": (s, d)}
+        shapes |= {f"surrogate_sides_{name}": (s,) for name in ("ends", "errors", "distances")}
     for number, sister in enumerate(header.sisters):
         head, m = f"surrogate_sister_{number}", sister.inducing
         shapes |= {f"{head}_turn": (d, d), f"{head}_hyperparameters": (3 * d + 2,)}

@@ -37,12 +37,19 @@ class Block(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """What the outermost evaluations on each side of each axis do to the mean: the end of the better evaluations along
-    `axes` (sides, d), and what the absence of the outermost ones adds to the weights of the mean."""
+    """How well the outermost evaluations on each side of each axis are predicted from the others: the end of the better
+    evaluations along `axes` (sides, d), the error in nats, and how far beyond the others they are on average."""
 
     axes: Float[ndarray, "s d"]
     ends: Float[ndarray, " s"]
-    without: Float[ndarray, "s m"]
+    errors: Float[ndarray, " s"]
+    distances: Float[ndarray, " s"]
+
+    def doubt(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+        """Nats by which the mean may be off beyond the better evaluations: an error of curvature, which grows with the
+        square of the distance. Zero at points that are not beyond."""
+        beyond = np.maximum(linalg.product(self.axes, u.T) - self.ends[:, None], 0.0)
+        return np.asarray((self.errors[:, None] * (beyond / self.distances[:, None]) ** 2).max(axis=0, initial=0.0))
 
 
 class Calibration(NamedTuple):
@@ -93,23 +100,28 @@ def _outermost(
     level: Float[ndarray, " n"],
     axes: Float[ndarray, "d d"] | None,
 ) -> Sides | None:
-    """Leave out the outermost of the better evaluations on each side of each axis."""
+    """Leave out the outermost of the better evaluations on each side of each axis, and predict them."""
     if axes is None:
         return None
+    points, values, noise = regression
     near = np.flatnonzero(near_top(level, SURROUNDINGS, len(axes)))
     directions = np.concatenate([axes, -axes])
-    along = linalg.product(regression[0][near], directions.T)
+    along = linalg.product(points, directions.T)
     count = max(1, round(OUTERMOST * len(near)))
-    blocks = [Block(near[np.argsort(-side, kind="stable")[:count]], near[:0]) for side in along.T]
-    try:
-        whole, _ = sgpr.fit_factors(hyp, inducing, *regression)
-    except NotPositiveDefinite:
-        return None
-    without = np.zeros((len(directions), len(inducing)))
-    held = {block.held.tobytes(): row for row, block in enumerate(blocks)}
-    for block, _, factors in _held_out(hyp, inducing, regression, blocks):
-        without[held[block.held.tobytes()]] = factors.weights - whole.weights
-    return Sides(directions, along.max(axis=0), without)
+    # Where they cannot be predicted, anything is possible that the values show.
+    errors, distances = np.full(len(directions), float(np.ptp(values))), np.ones(len(directions))
+    for side in range(len(directions)):
+        order = near[np.argsort(-along[near, side], kind="stable")]
+        held, others = order[:count], order[count:]
+        distances[side] = max(np.ptp(along[near, side]), TINY)
+        for _, _, factors in _held_out(hyp, inducing, regression, [Block(held, near[:0])] if len(others) else []):
+            residual = values[held] - sgpr.predict_mean(hyp, factors, points[held])
+            precision = 1.0 / noise[held]
+            # Their average is not known better than their noise allows.
+            errors[side] = np.hypot(np.average(residual, weights=precision), precision.sum() ** -0.5)
+            gap = along[held, side].mean() - along[others, side].max()
+            distances[side] = max(gap, TINY * distances[side], TINY)
+    return Sides(directions, along[near].max(axis=0), errors, distances)
 
 
 class _Judged(NamedTuple):

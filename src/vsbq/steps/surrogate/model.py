@@ -79,13 +79,9 @@ class Surrogate:
             return np.zeros((0, len(u)))
         return np.asarray(linalg.product(self.without, kernel(self.factors.inducing, u, self.hyp)))
 
-    def changes_beyond(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "s n"]:
-        """How the mean changes at points beyond the better evaluations on one side, if the outermost ones there are
-        left out; NaN at all other points."""
-        if self.sides is None:
-            return np.zeros((0, len(u)))
-        found = linalg.product(self.sides.without, kernel(self.factors.inducing, u, self.hyp))
-        return np.where(linalg.product(self.sides.axes, u.T) > self.sides.ends[:, None], found, np.nan)
+    def doubt_beyond(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
+        """Nats by which the mean may be off beyond the better evaluations; zero elsewhere."""
+        return np.zeros(len(u)) if self.sides is None else self.sides.doubt(u)
 
     def variance(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """Posterior variance in inference space, with what the sisters differ by."""
