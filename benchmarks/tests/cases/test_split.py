@@ -127,32 +127,31 @@ def test_cases_are_printed_with_their_halves(capsys):
 def test_a_third_of_a_half_has_three_seeds(suite):
     jobs = jobs_of(suite)
     seeds = Counter(job.problem for job in jobs)
-    assert set(seeds) == {name for name, half in halves().items() if half == CASE_SUITES[suite].half}
+    assert set(seeds) == {name for name, half in halves().items() if half in CASE_SUITES[suite].halves}
     assert set(seeds.values()) == {1, 3}
     assert sum(count == 3 for count in seeds.values()) == -(-len(seeds) // 3)
     assert [job.seed for job in jobs] == sorted(job.seed for job in jobs)
     assert {job.method for job in jobs} == {"vsbq"}
 
 
-@pytest.mark.parametrize(
-    ("suite", "half", "methods"),
-    [
-        ("zoo-control", "development", {"control_few_inducing", "control_narrow_region"}),
-        (
-            "zoo-ablation",
-            "validation",
-            {"ablation_unturned", "ablation_unpassed", "ablation_unshaped", "ablation_alone"},
-        ),
-    ],
-)
-def test_other_versions_are_run_once_on_every_case_of_a_half(suite, half, methods):
-    names = [name for name in halves() if halves()[name] == half]
-    jobs = jobs_of(suite)
+def test_the_ablation_is_run_once_on_every_case_of_the_validation_half():
+    methods = {"ablation_unturned", "ablation_unpassed", "ablation_unshaped", "ablation_alone"}
+    names = [name for name in halves() if halves()[name] == "validation"]
+    jobs = jobs_of("zoo-ablation")
     assert {(job.problem, job.method, job.seed) for job in jobs} == {(n, m, 0) for n in names for m in methods}
     assert len(jobs) == len(names) * len(methods)
     assert methods <= set(METHODS)
-    usual = {job._replace(method="") for job in jobs_of(f"zoo-{half}")}
+    usual = {job._replace(method="") for job in jobs_of("zoo-validation")}
     assert {job._replace(method="") for job in jobs} <= usual  # the same traces
+
+
+def test_the_controls_are_run_on_whatever_the_default_is_run_on():
+    methods = {"control_few_inducing", "control_narrow_region"}
+    usual = jobs_of("zoo-development") + jobs_of("zoo-validation")
+    jobs = jobs_of("zoo-control")
+    assert set(jobs) == {job._replace(method=method) for job in usual for method in methods}
+    assert len(jobs) == 2 * len(usual)
+    assert methods <= set(METHODS)
 
 
 def test_there_is_no_third_half():

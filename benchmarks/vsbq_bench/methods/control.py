@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 
+import numpy as np
+
+from vsbq._typing import Bool, Float, ndarray
 from vsbq.settings import Settings, Steps
 from vsbq.steps.model import LogDensityModel
 from vsbq.steps.region import TrustedRegion
@@ -40,18 +43,26 @@ def few_inducing(task: Task) -> Answer:
     return recycle(task, few_inducing_steps())
 
 
+@dataclass(frozen=True, eq=False)
 class NarrowRegion(TrustedRegion):
-    """Half the standard deviation that is trusted otherwise, in a box of half the width around the same middle."""
+    """What the default trusts, drawn together to half its width around the best evaluation, whatever its shape."""
+
+    centre: Float[ndarray, " d"] = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def around(cls, surrogate: LogDensityModel, training: TrainingSet, support: Support | None = None) -> NarrowRegion:
         """Narrow what the default trusts."""
         usual = TrustedRegion.around(surrogate, training, support)
         values = {item.name: getattr(usual, item.name) for item in fields(usual)}
-        middle, reach = (usual.upper + usual.lower) / 2, (usual.upper - usual.lower) / 2
-        values["lower"], values["upper"] = middle - NARROWER * reach, middle + NARROWER * reach
-        values["most_variance"] = NARROWER**2 * usual.most_variance
-        return cls(**values)
+        return cls(**values, centre=training.points[np.argmax(training.level)])
+
+    def in_box(self, u: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
+        """Which points would still be trusted by the default if they were twice as far from the best evaluation."""
+        stretched = self.centre + (u - self.centre) / NARROWER
+        inside = super().in_box(stretched)
+        rows = np.flatnonzero(inside)
+        inside[rows] = self.surrogate.variance(stretched[rows]) <= self.most_variance
+        return inside
 
 
 @contextmanager
