@@ -28,7 +28,7 @@ TOLERANCE = 1e-6  # of a log density, relative to its size: other libraries may 
 
 
 def least_effective_share(dimension: int) -> float:
-    """What the importance weights behind a truth must have; a mixture of Gaussians covers many parameters less closely."""
+    """Of the importance weights behind a truth; a mixture of Gaussians covers many parameters less closely."""
     return 0.6 if dimension <= 10 else 0.2
 
 
