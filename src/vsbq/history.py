@@ -116,6 +116,7 @@ class Evidence(NamedTuple):
     untrusted: float = 0.0  # log of one plus the mass that the surrogate sees where it is not trusted
     guessed: float = 0.0  # −log of one minus the mass where the surrogate rather guesses than knows
     support_sd: float = 0.0  # over the edges that agree with the evaluations of zero density
+    trend: float = 0.0  # what the evaluations leave open of the surrogate's mean
 
     @property
     def sd(self) -> float:

@@ -44,6 +44,8 @@ def has_all_parts(model, rng):
     assert isinstance(model.at(u), LocatedPoints)
     assert np.isfinite(model.offset)
     assert 0 <= model.tested <= 1
+    assert np.isfinite(model.rise)
+    assert np.isfinite(model.trends(places(model, rng))).all()
 
 
 def answers_do_not_depend_on_what_is_asked_with_them(model, rng):
@@ -159,6 +161,13 @@ def there_is_no_doubt_among_the_evaluations(model, rng):
     assert (model.doubt_beyond(100 * u) >= doubt).all()
 
 
+def trends_are_the_same_for_each_point(model, rng):
+    u = places(model, rng)
+    found = model.trends(u)
+    assert found.shape[1] == len(u)
+    assert_allclose(model.trends(u[:3]).T @ model.trends(u[:3]), found[:, :3].T @ found[:, :3], rtol=1e-6, atol=1e-7)
+
+
 def means_average_to_the_mean(model, rng):
     u = places(model, rng)
     means = model.means(u)
@@ -171,7 +180,7 @@ def no_points_have_no_answers(model, rng):
     none = places(model, rng)[:0]
     for ask in (model.mean, model.variance, lambda u: model.predict(u).mean):
         assert ask(none).shape == (0,)
-    assert model.changes(none).shape[1] == len(model.doubt_beyond(none)) == 0
+    assert model.changes(none).shape[1] == len(model.doubt_beyond(none)) == model.trends(none).shape[1] == 0
 
 
 CHECKS = (
@@ -188,6 +197,7 @@ CHECKS = (
     predict_speaks_the_users_space,
     changes_are_one_row_a_block,
     there_is_no_doubt_among_the_evaluations,
+    trends_are_the_same_for_each_point,
     means_average_to_the_mean,
     no_points_have_no_answers,
 )

@@ -48,6 +48,10 @@ class ExactGP:
     def predict(self, x) -> Prediction:
         return predict(self, x)
 
+    @property
+    def rise(self) -> float:
+        return 0.0
+
     def mean(self, u):
         return exact.predict(self.hyp, self.factors, u)[0]
 
@@ -69,6 +73,10 @@ class ExactGP:
     def doubt_beyond(self, u):
         beyond = np.maximum(np.column_stack([u, -u]) - self.ends, 0.0)
         return (self.missed * beyond**2).max(axis=1, initial=0.0)
+
+    def trends(self, u):
+        """A constant, known as well as the average of all evaluations is."""
+        return np.full((1, len(u)), 1.0 / np.sqrt(len(self.factors.points)))
 
     def expectation(self, mixture: Mixture) -> tuple[float, MixtureGradient]:
         """Σ_k w_k ∫ N(x; μ_k, Σ_k) (m(x) + κ(x, X) α) dx, and its derivatives."""

@@ -73,7 +73,7 @@ def test_without_a_block_the_mean_is_that_of_a_fit_without_it(passes, rng):
 def test_too_few_points_for_blocks_say_nothing(rng):
     points = rng.uniform(-3, 3, (14, 2))
     found = calibrate(hyperparameters(1.0), points[::3].copy(), (points, points[:, 0], np.ones(14)), points[:, 1], rng)
-    assert found == (None, 0, 0.0, None)
+    assert found[:4] == (None, 0, 0.0, None)
 
 
 def test_fewer_points_are_held_out_in_fewer_blocks(rng):
@@ -142,3 +142,37 @@ def test_no_axes_have_no_sides_and_too_few_blocks_do(rng):
     assert found[0].sides is None
     assert found[1].without is None
     assert found[1].sides.errors.min() > 0
+
+
+# Above the top
+
+
+def hill(rng, reach, n=200):
+    """A quadratic, evaluated up to some distance from its top."""
+    points = rng.uniform(-3, 3, (4 * n, 2))
+    points = points[np.hypot(*points.T) > reach][:n]
+    return points, -0.5 * (points**2).sum(axis=1)
+
+
+def test_above_the_top_a_surrogate_is_believed_as_far_as_it_foretells_the_highest(rng):
+    points, values = hill(rng, 1.0)
+    right = hyperparameters(1.0)._replace(
+        log_output=np.log(0.01), mean_top=0.0, mean_location=np.zeros(2), mean_log_widths=np.zeros(2)
+    )
+    wrong = right._replace(mean_log_widths=np.full(2, 1.0))
+    noise = np.full(len(values), 1e-4)
+    good, bad = (calibrate(hyp, points[::3].copy(), (points, values, noise), values, rng) for hyp in (right, wrong))
+    assert good.rise > 1.0
+    assert good.rise > 4 * bad.rise > 0
+
+
+def test_the_belief_above_the_top_is_an_error_of_curvature(rng):
+    """h nats above the others and missed by e: until e (x/h)² is one nat."""
+    points, values = hill(rng, 1.0)
+    hyp, noise, inducing = hyperparameters(1.0), np.full(len(values), 0.01), points[::3].copy()
+    found = calibrate(hyp, inducing, (points, values, noise), values, rng)
+    high = values >= np.sort(values)[-round(OUTERMOST * len(values))]
+    factors = sgpr.fit_factors(hyp, inducing, points[~high], values[~high], noise[~high])[0]
+    residual = values[high] - sgpr.predict_mean(hyp, factors, points[high])
+    error = np.sqrt(np.mean(residual**2) + 0.01 / high.sum())
+    assert found.rise == pytest.approx((values[high].mean() - values[~high].max()) / np.sqrt(error))

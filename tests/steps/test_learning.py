@@ -126,12 +126,22 @@ def test_a_constant_moves_the_top_and_nothing_else(rng):
     assert_allclose(one.sd, other.sd, rtol=1e-7)
 
 
-@pytest.mark.parametrize("strengths", [(0.1, 10.0), (1.0, 1.0)])
-def test_the_shaping_strength_stays_within_its_limits(strengths, rng):
+@pytest.mark.parametrize(
+    ("strengths", "exact", "noise", "wanted"),
+    [
+        ((0.1, 10.0), 0.001, 1.0, (0.1, 10.0)),
+        ((0.1, 10.0), 0.001, 0.0, (0.001, 10.0)),
+        ((1.0, 1.0), 1.0, 0.0, (1.0, 1.0)),
+        ((0.1, 10.0), 1.0, 0.0, (0.1, 10.0)),
+    ],
+)
+def test_the_shaping_strength_stays_within_its_limits(strengths, exact, noise, wanted, rng):
+    """Of which the lower one is lower where no noise hides a misfit."""
     points = cloud(rng, 60)
-    gp = replace(GP, shaping=Shaping(strengths=strengths))
-    prior = weak_prior(ShapedData.shaped(training_set(points, wavy(points)), gp), wavy(points), gp, rng).packed
-    assert_allclose(np.exp([prior.lower[-1], prior.upper[-1]]), strengths)
+    gp = replace(GP, shaping=Shaping(strengths=strengths, exact_strength=exact))
+    data = ShapedData.shaped(training_set(points, wavy(points), noise), gp)
+    prior = weak_prior(data, wavy(points), gp, rng).packed
+    assert_allclose(np.exp([prior.lower[-1], prior.upper[-1]]), wanted)
 
 
 def test_the_kernel_cannot_vanish_where_noise_may_hide_it(rng):

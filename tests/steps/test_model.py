@@ -153,6 +153,11 @@ class DoubtsAll(ExactGP):
         return super().doubt_beyond(u) + 0.1
 
 
+class TrendOfTheMoment(ExactGP):
+    def trends(self, u):
+        return super().trends(u) * len(u)
+
+
 class OfTwoMinds(ExactGP):
     """Which differ by more than it admits."""
 
@@ -185,6 +190,7 @@ FAULTS = (
     (ForgetsTheVolume, conformance.predict_speaks_the_users_space),
     (ChangesEverywhere, conformance.changes_are_one_row_a_block),
     (DoubtsAll, conformance.there_is_no_doubt_among_the_evaluations),
+    (TrendOfTheMoment, conformance.trends_are_the_same_for_each_point),
     (OfTwoMinds, conformance.means_average_to_the_mean),
     (NeedsAPoint, conformance.no_points_have_no_answers),
 )

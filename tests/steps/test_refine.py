@@ -24,6 +24,7 @@ from vsbq.steps.refine import (
     _held_out_sd,
     _side_sd,
     _support_sd,
+    _trend_sd,
     _untrusted,
     refine,
     surrogate_sd,
@@ -192,7 +193,7 @@ def test_untrusted_mass_is_the_mixtures_and_counts_as_doubt(post):
     assert fit.share_outside == pytest.approx(0.5, abs=0.03)
     assert refined.evidence.value == pytest.approx(post.refined.evidence.value, abs=0.05)
     assert refined.evidence.sd > 0.6
-    beyond = refined.points[:, 0] > middle
+    beyond = region.surrogate.space.from_plain(refined.points)[:, 0] > middle
     assert_allclose(refined.weights[beyond], refined.mixture_weights[beyond])
 
 
@@ -246,6 +247,16 @@ def of_draws(part, region, times=20):
         weights = np.exp(region.log_support(u))
         found.append(part(region, u, weights / weights.sum(), Refinement(), rng))
     return found
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.7])
+def test_an_open_trend_counts_as_far_as_the_posterior_is_not_its_zero(slope):
+    """A constant of sd 0.3 that is open, and a slope, which has no effect on a symmetric posterior."""
+    open_ = lambda u: np.stack([np.full(len(u), 0.3), slope * u[:, 0]])  # noqa: E731
+    found = of_draws(_trend_sd, region_of(Known(normal, open_trends=open_)))
+    assert np.median(found) == pytest.approx(0.3, abs=0.01)
+    none = of_draws(_trend_sd, region_of(Known(normal)))
+    assert max(none) == 0
 
 
 def two_sides(right, left):

@@ -8,14 +8,14 @@ from itertools import permutations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from toy import QUIET, cloud, normal, training_set, wavy
+from toy import QUIET, cloud, training_set, wavy
 
 from vsbq.numerics import exact
 from vsbq.steps.surrogate import SparseGP, fit_sparse_gp, sisters
 from vsbq.steps.surrogate.fit import fit_proposal
 from vsbq.steps.surrogate.learning import weak_prior
 from vsbq.steps.surrogate.shaped_data import ShapedData
-from vsbq.steps.surrogate.sisters import learn_sisters, whitening, with_levels
+from vsbq.steps.surrogate.sisters import learn_sisters, with_levels
 
 GP = SparseGP(inducing_per_dimension=30, trial_points_per_dimension=150, trial_inducing_per_dimension=20, rounds=2)
 
@@ -34,60 +34,6 @@ def ridge(n, rng, noise=0.0):
     """Along the diagonal, with a wave along and across it that no quadratic is."""
     straight = cloud(rng, n)
     return training_set(straight @ SLANT, wavy(straight) + noise * rng.standard_normal(n), noise)
-
-
-# Whitening
-
-
-@pytest.mark.parametrize("d", [1, 2, 4])
-def test_the_curvature_of_a_quadratic_is_found(d, rng):
-    """Whatever the points are like: T of a density with precision A has TᵀT = A."""
-    root = 0.6 * (np.eye(d) + 0.7 * np.tri(d, k=-1))
-    points = cloud(rng, 600, d) * np.linspace(0.5, 2.0, d)
-    inverse = np.linalg.inv(root @ root.T)
-    training = training_set(points, 3.0 + points[:, 0] - 0.5 * np.einsum("ni,ij,nj->n", points, inverse, points))
-    turn = whitening(training, rng)
-    assert_allclose(turn.T @ turn, inverse, rtol=0.02, atol=0.02 * np.abs(inverse).max())
-    covariance = np.linalg.inv(np.cov(points.T).reshape(d, d))
-    assert np.abs(covariance - inverse).max() > 0.1 * np.abs(inverse).max()  # that of the points is another one
-
-
-def test_noise_does_not_hide_the_curvature(rng):
-    covariance = np.array([[1.0, 0.95], [0.95, 1.0]])
-    exact_ = slanted(2000, rng, covariance)
-    noisy = training_set(exact_.points, exact_.values + rng.standard_normal(2000), 1.0)
-    turn = whitening(noisy, rng)
-    white = turn @ covariance @ turn.T
-    assert np.linalg.cond(white) < 2 < np.linalg.cond(covariance)
-
-
-def test_axes_are_turned_no_more_than_needed(rng):
-    """What falls off alike in all directions stays."""
-    points = cloud(rng, 600)
-    assert_allclose(whitening(training_set(points, normal(points)), rng), np.eye(2), atol=0.02)
-
-
-def test_directions_that_do_not_fall_off_stay_finite(rng):
-    points = cloud(rng, 300)
-    for values in (-0.5 * points[:, 0] ** 2, 0.5 * points[:, 1] ** 2, 0 * points[:, 0]):
-        turn = whitening(training_set(points, values), rng)
-        assert np.isfinite(turn).all()
-        assert np.linalg.cond(turn) < 1e3
-
-
-def test_points_on_a_line_can_be_whitened(rng):
-    points = cloud(rng, 50)[:, :1] * [1.0, 2.0]
-    turn = whitening(training_set(points, normal(points)), rng)
-    assert np.isfinite(turn).all()
-    assert np.linalg.matrix_rank(turn, tol=1e-12) == 2
-
-
-def test_few_points_keep_the_first_guess(rng):
-    """Fewer than there are products of coordinates: the covariance of the points, and no rounding errors."""
-    points = cloud(rng, 12, d=6, spread=1.0)
-    turn = whitening(training_set(points, normal(points)), rng)
-    assert np.isfinite(turn).all()
-    assert np.linalg.cond(turn) < 100
 
 
 # Sisters

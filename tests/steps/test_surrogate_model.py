@@ -11,6 +11,7 @@ from toy import cloud, plain_space, wavy
 
 import reference
 from vsbq.numerics import quadrature, sgpr
+from vsbq.numerics.drift import Drift
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.mixture import Mixture
 from vsbq.steps.surrogate.calibration import Sides
@@ -216,13 +217,15 @@ def test_it_can_be_taken_apart_and_put_together(family, rng):
         without=rng.normal(size=(3, 15)),
         tested=0.7,
         sides=Sides(np.eye(2), rng.normal(size=2), rng.uniform(size=2), rng.uniform(size=2)),
+        rise=0.3,
+        drift=Drift(rng.normal(size=(15, 6)), rng.normal(size=(6, 6))),
     )
     u, mixture = cloud(rng, 20), Mixture(*reference.random_mixture(rng, 3, 2))
     for surrogate in (whole, replace(whole, sides=None, without=None), replace(whole, sisters=whole.sisters[:1])):
         arrays, scalars = surrogate.packed()
         assert all(isinstance(part, np.ndarray) and part.dtype == float for part in arrays.values())
         again = Surrogate.unpacked(surrogate.space, {k: v.copy() for k, v in arrays.items()}, dict(scalars))
-        for ask in ("means", "variance", "changes", "doubt_beyond"):
+        for ask in ("means", "variance", "changes", "doubt_beyond", "trends"):
             assert_array_equal(getattr(again, ask)(u), getattr(surrogate, ask)(u))
         assert again.expectation(mixture)[0] == surrogate.expectation(mixture)[0]
         assert again.expectation_variance(mixture) == surrogate.expectation_variance(mixture)

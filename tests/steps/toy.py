@@ -97,6 +97,8 @@ class Known:
     beyond: Callable[[Any], Any] = lambda u: np.zeros(len(u))
     others: tuple[float, ...] = (0.0,)  # by which the models that it averages over differ from the mean
     turn: Any = None  # from plain coordinates to its own
+    rise: float = 0.0
+    open_trends: Callable[[Any], Any] = lambda u: np.zeros((0, len(u)))
     asked: list[int] = field(default_factory=list)  # points of each question about the variance
 
     @property
@@ -121,6 +123,9 @@ class Known:
 
     def doubt_beyond(self, u):
         return np.asarray(self.beyond(u), dtype=float)
+
+    def trends(self, u):
+        return np.asarray(self.open_trends(u), dtype=float)
 
     def covariance(self, a, b):
         raise NotImplementedError

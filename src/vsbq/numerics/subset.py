@@ -9,6 +9,7 @@ from scipy.cluster.vq import vq
 from scipy.spatial import cKDTree
 
 from vsbq._typing import Float, Int, ndarray
+from vsbq.numerics.contours import highest, near_top
 
 #: Edges of the strata as shares of the points, from the highest value down.
 STRATA = (0.0, 0.1, 0.25, 0.45, 0.7, 1.0)
@@ -75,3 +76,20 @@ def stratified_rows(
 def nearest_rows(points: Float[ndarray, "n d"], targets: Float[ndarray, "k d"]) -> Int[ndarray, " k"]:
     """The row of `points` nearest to each target."""
     return np.asarray(cKDTree(points).query(targets)[1], dtype=np.int64)
+
+
+def better_rows(
+    points: Float[ndarray, "n d"],
+    values: Float[ndarray, " n"],
+    depth: float,
+    rng: np.random.Generator,
+    count: int | None = None,
+) -> Int[ndarray, " k"]:
+    """Rows within a contour of the best, at least 10 D of them, thinned to a spread-out set of 100 + 20 D, or of
+    `count`, which then is the least as well."""
+    d = points.shape[1]
+    near = np.flatnonzero(near_top(values, depth, d))
+    least, most = (10 * d, 100 + 20 * d) if count is None else (count, count)
+    if len(near) < least:
+        near = highest(values, least)
+    return near[spread_rows(points[near], most, rng)]

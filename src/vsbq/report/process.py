@@ -32,6 +32,7 @@ ERRORS = {
     "untrusted": "from mass that may lie where the surrogate is not trusted",
     "guessed": "from mass where the surrogate extrapolates",
     "support_sd": "from where the density ends",
+    "trend": "from what the evaluations leave open of the surrogate's trend",
 }
 
 

@@ -58,6 +58,10 @@ class LogDensityModel(Protocol):
     def prior_variance(self) -> float:
         """The variance that evaluations have reduced; far from all of them it is at least as large."""
 
+    @property
+    def rise(self) -> float:
+        """Nats above the highest evaluation up to which its mean may be believed, as far as those can tell."""
+
     def predict(self, x: ArrayLike) -> Prediction:
         """Mean and sd at points of the user's space; the function below does it for every model."""
 
@@ -81,6 +85,10 @@ class LogDensityModel(Protocol):
 
     def doubt_beyond(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """Nats by which its mean may be off beyond the evaluations, as far as those can tell; zero elsewhere."""
+
+    def trends(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "t n"]:
+        """What is open of its mean far from all evaluations, besides its covariance: independent directions of unit
+        variance."""
 
     def expectation(self, mixture: Mixture) -> tuple[float, MixtureGradient]:
         """The expected log density under a mixture of Gaussians (Eq. 9), and its gradient."""

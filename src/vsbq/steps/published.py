@@ -55,7 +55,9 @@ class PublishedGP:
     inducing_per_dimension: int = 100
     rounds: int = 5
     shaping: Shaping = field(
-        default_factory=lambda: Shaping(depth=10.0, slope=0.05, strengths=(1.0, 1.0), noise_growth=0.0)
+        default_factory=lambda: Shaping(
+            depth=10.0, slope=0.05, strengths=(1.0, 1.0), exact_strength=1.0, noise_growth=0.0
+        )
     )
 
     def fit(

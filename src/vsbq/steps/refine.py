@@ -144,6 +144,7 @@ def _evidence(
         untested=UNTESTED * sd * float(np.sqrt(1.0 - region.surrogate.tested)),
         sides=_side_sd(region, *draws, settings, rng),
         untrusted=_untrusted(mixture, region, settings, rng.spawn(1)[0]),
+        trend=_trend_sd(region, *draws, settings, rng),
         guessed=_guessed(region, *draws, settings, rng),
         support_sd=_support_sd(region, *draws, settings, rng),
     )
@@ -221,9 +222,21 @@ def _untrusted(mixture: Mixture, region: TrustedRegion, settings: Refinement, rn
     if not trusted.any() or trusted.all():
         return 0.0
     # What one of several models alone sees far from all evaluations is invented.
-    claimed = np.minimum(region.surrogate.means(u).min(axis=0), region.most_mean) + region.log_support(u)
+    claimed = region.surrogate.means(u).min(axis=0) + region.log_support(u)
     weights = truncated_weights(claimed - log_pdf(wide, u))
     return float(np.log1p(weights[~trusted].sum() / max(weights[trusted].sum(), LEAST_KNOWN)))
+
+
+def _trend_sd(
+    region: TrustedRegion,
+    points: Float[ndarray, "n d"],
+    weights: Float[ndarray, " n"],
+    settings: Refinement,
+    rng: np.random.Generator,
+) -> float:
+    """Standard deviation of the log evidence by what is open of the surrogate's mean, to first order."""
+    rows = rng.choice(len(points), settings.uncertainty_draws, p=weights / weights.sum())
+    return float(np.linalg.norm(region.surrogate.trends(points[rows]).mean(axis=1)))
 
 
 def _guessed(

@@ -69,11 +69,12 @@ class TrustedRegion:
 
     @classmethod
     def around(cls, surrogate: LogDensityModel, training: TrainingSet, support: Support | None = None) -> TrustedRegion:
-        """Up to a standard deviation of one nat plus thrice the usual one near the top, and as far above the top."""
+        """Up to a standard deviation of one nat plus thrice the usual one near the top, and as far above the top, or
+        farther where the highest evaluations show that the surrogate may be believed above all of them."""
         near = highest(training.level, max(100, len(training) // 20))
         usual = np.sqrt(np.quantile(surrogate.variance(training.points[near[:: max(1, len(near) // 500)]]), 0.9))
         slack = float(1.0 + 3.0 * usual)
-        top = float(training.level.max()) + slack
+        top = float(training.level.max()) + max(slack, surrogate.rise)
         guessed = GUESS * surrogate.prior_variance + (3.0 * float(usual)) ** 2
         low, high = training.points.min(axis=0), training.points.max(axis=0)
         far = BEYOND * (high - low)

@@ -21,6 +21,8 @@ K components, M inducing points and N evaluations the arrays are:
     surrogate_sides_axes (S, D), surrogate_sides_ends, surrogate_sides_errors, surrogate_sides_distances (S)
                                        where the better evaluations end along each axis, by how much the outermost ones
                                        are missed if they are left out, and how far beyond the others they are
+    surrogate_drift_weights (M, F), surrogate_drift_root (F, F)
+                                       what is open of the mean, for the F = 1 + D + D(D+1)/2 quadratics
     surrogate_sister_0_turn (D, D), surrogate_sister_0_hyperparameters (3D+2), surrogate_sister_0_inducing (M₀, D),
     surrogate_sister_0_weights (M₀)    another sparse GP, its coordinates turn · those of the surrogate; the surrogate's
                                        mean is the average over all of them. More sisters have higher numbers
@@ -277,6 +279,7 @@ def _take_apart_surrogate(surrogate: LogDensityModel, posterior: Posterior) -> t
         blocks=len(parts["without"]) if "without" in parts else None,
         sides=len(parts["sides_axes"]) if "sides_axes" in parts else None,
         sisters=tuple(map(SisterHeader, counts, shifts)),
+        drift="drift_weights" in parts,
         **scalars,
     )
     return header, {PREFIX + name: part for name, part in parts.items()}
@@ -297,7 +300,7 @@ def _put_together_surrogate(header: Header, arrays: Arrays, space: InferenceSpac
     if header.surrogate.sides is not None:
         sensible = (parts["sides_errors"] >= 0).all() and (parts["sides_distances"] > 0).all()
         require(sensible, "what is doubted beyond the sides of the evaluations makes no sense")
-    scalars = {name: getattr(header.surrogate, name) for name in ("offset", "jitter", "tested")}
+    scalars = {name: getattr(header.surrogate, name) for name in ("offset", "jitter", "tested", "rise")}
     return Surrogate.unpacked(coordinates, parts, scalars)
 
 

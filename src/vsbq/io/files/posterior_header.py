@@ -44,6 +44,8 @@ class SurrogateHeader(NamedTuple):
     tested: float = 1.0
     sides: int | None = None
     sisters: tuple[SisterHeader, ...] = ()
+    rise: float = 0.0
+    drift: bool = False
 
 
 class RefinedHeader(NamedTuple):
@@ -155,6 +157,9 @@ def _shapes_of_surrogate(header: SurrogateHeader, d: int) -> dict[str, tuple[int
         s = header.sides
         shapes |= {"surrogate_sides_axes": (s, d)}
         shapes |= {f"surrogate_sides_{name}": (s,) for name in ("ends", "errors", "distances")}
+    if header.drift:
+        features = 1 + d + d * (d + 1) // 2
+        shapes |= {"surrogate_drift_weights": (m, features), "surrogate_drift_root": (features, features)}
     for number, sister in enumerate(header.sisters):
         head, m = f"surrogate_sister_{number}", sister.inducing
         shapes |= {f"{head}_turn": (d, d), f"{head}_hyperparameters": (3 * d + 2,)}

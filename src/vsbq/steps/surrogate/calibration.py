@@ -59,6 +59,7 @@ class Calibration(NamedTuple):
     passes: int  # residual passes of the mean: as many as are allowed, or none if blocks are then predicted worse
     tested: float  # held-out evaluations that were predicted, as a share of those that it takes, at most 1
     sides: Sides | None  # what the outermost evaluations decide
+    rise: float  # nats above the highest evaluation that may be believed
 
 
 def calibrate(
@@ -77,51 +78,85 @@ def calibrate(
     rows of `axes` are directions on both ends of which the outermost evaluations are left out as well.
     """
     rows = stratified_rows(regression[0], level, MOST_ROWS, rng)
-    points, values, noise = (column[rows] for column in regression)
-    blocks = cut_blocks(points, level[rows], rng)
-    judged = list(_judge(hyp, inducing, (points, values, noise), blocks, passes))
+    regression, level = (regression[0][rows], regression[1][rows], regression[2][rows]), level[rows]
+    near = np.flatnonzero(near_top(level, SURROUNDINGS, regression[0].shape[1]))
+    sides = None if axes is None else _outermost(hyp, inducing, regression, near, axes)
+    rise = _believed_rise(hyp, inducing, regression, level, near)
+    blocks = cut_blocks(regression[0], level, rng)
+    judged = list(_judge(hyp, inducing, regression, blocks, passes))
     if not judged:
-        sides = _outermost(hyp, inducing, (points, values, noise), level[rows], axes)
-        return Calibration(None, passes, 0.0, sides)
+        return Calibration(None, passes, 0.0, sides, rise)
     # Where there are too few inducing points for what the evaluations show, what is left of these is not for them to
     # explain, and passes only make the surrogate rougher.
     worse = np.array([np.log((after.error + TINY) / (before.error + TINY)) for before, after in judged])
     chosen = 0 if worse.mean() > 2 * worse.std() / np.sqrt(len(worse)) else 1
     without = np.array([block[chosen].without for block in judged])
     tested = min(1.0, sum(len(block.tested) for block in blocks) / (BLOCKS * LEAST_TESTED))
-    sides = _outermost(hyp, inducing, (points, values, noise), level[rows], axes)
-    return Calibration(without, chosen * passes, tested, sides)
+    return Calibration(without, chosen * passes, tested, sides, rise)
 
 
 def _outermost(
     hyp: Hyperparameters,
     inducing: Float[ndarray, "m d"],
     regression: Regression,
-    level: Float[ndarray, " n"],
-    axes: Float[ndarray, "d d"] | None,
-) -> Sides | None:
+    near: Int[ndarray, " k"],
+    axes: Float[ndarray, "d d"],
+) -> Sides:
     """Leave out the outermost of the better evaluations on each side of each axis, and predict them."""
-    if axes is None:
-        return None
     points, values, noise = regression
-    near = np.flatnonzero(near_top(level, SURROUNDINGS, len(axes)))
     directions = np.concatenate([axes, -axes])
     along = linalg.product(points, directions.T)
-    count = max(1, round(OUTERMOST * len(near)))
     # Where they cannot be predicted, anything is possible that the values show.
     errors, distances = np.full(len(directions), float(np.ptp(values))), np.ones(len(directions))
     for side in range(len(directions)):
-        order = near[np.argsort(-along[near, side], kind="stable")]
-        held, others = order[:count], order[count:]
+        held, others = _split(near, along[near, side])
         distances[side] = max(np.ptp(along[near, side]), TINY)
-        for _, _, factors in _held_out(hyp, inducing, regression, [Block(held, near[:0])] if len(others) else []):
-            residual = values[held] - sgpr.predict_mean(hyp, factors, points[held])
+        residual = _missed(hyp, inducing, regression, held) if len(others) else None
+        if residual is not None:
             precision = 1.0 / noise[held]
             # Their average is not known better than their noise allows.
             errors[side] = np.hypot(np.average(residual, weights=precision), precision.sum() ** -0.5)
             gap = along[held, side].mean() - along[others, side].max()
             distances[side] = max(gap, TINY * distances[side], TINY)
     return Sides(directions, along[near].max(axis=0), errors, distances)
+
+
+def _believed_rise(
+    hyp: Hyperparameters,
+    inducing: Float[ndarray, "m d"],
+    regression: Regression,
+    level: Float[ndarray, " n"],
+    near: Int[ndarray, " k"],
+) -> float:
+    """How far above the highest evaluation the mean may be believed: leave out the highest ones, and predict them.
+
+    If they are h nats above the others and missed by e, then the mean may be off by e (x/h)² where it is x nats above
+    all: an error of curvature. It is believed until this is one nat.
+    """
+    held, others = _split(near, level[near])
+    residual = _missed(hyp, inducing, regression, held) if len(others) else None
+    if residual is None:
+        return 0.0
+    precision = 1.0 / regression[2][held]
+    error = np.hypot(np.sqrt(np.average(residual**2, weights=precision)), precision.sum() ** -0.5)
+    height = float(level[held].mean() - level[others].max())
+    return height / float(np.sqrt(error))
+
+
+def _split(near: Int[ndarray, " k"], along: Float[ndarray, " k"]) -> tuple[Int[ndarray, " h"], Int[ndarray, " o"]]:
+    """The outermost of some rows in one direction, and the others."""
+    order = near[np.argsort(-along, kind="stable")]
+    count = max(1, round(OUTERMOST * len(near)))
+    return order[:count], order[count:]
+
+
+def _missed(
+    hyp: Hyperparameters, inducing: Float[ndarray, "m d"], regression: Regression, held: Int[ndarray, " h"]
+) -> Float[ndarray, " h"] | None:
+    """What the sparse GP of all others leaves of some evaluations; None if it cannot be factorised."""
+    for _, _, factors in _held_out(hyp, inducing, regression, [Block(held, held)]):
+        return np.asarray(regression[1][held] - sgpr.predict_mean(hyp, factors, regression[0][held]))
+    return None
 
 
 class _Judged(NamedTuple):

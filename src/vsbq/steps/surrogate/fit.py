@@ -14,6 +14,7 @@ from vsbq.errors import FitError
 from vsbq.history import SurrogateFit
 from vsbq.numerics import sgpr
 from vsbq.numerics.contours import POSTERIOR, near_top
+from vsbq.numerics.drift import fit_drift
 from vsbq.numerics.inducing import greedy_inducing
 from vsbq.numerics.linalg import NotPositiveDefinite
 from vsbq.progress import Progress, logger
@@ -126,9 +127,20 @@ def checked(fitted: FittedGP, training: TrainingSet, rng: np.random.Generator) -
     hyp = fitted.learnt.hyp
     axes = training.space.to_plain(np.eye(training.dimension)).T  # rows: the parameters' own directions
     found = calibrate(hyp, fitted.plain.inducing, fitted.regression, training.level, rng, fitted.passes, axes)
-    logger.info("held-out blocks: %d residual passes", found.passes)
+    logger.info("held-out blocks: %d residual passes; believed %.2f nats above the top", found.passes, found.rise)
     factors = fitted.passed if found.passes else fitted.plain
-    surrogate = Surrogate(training.space, hyp, factors, training.offset, found.without, found.tested, found.sides)
+    points, _, noise = fitted.regression
+    surrogate = Surrogate(
+        training.space,
+        hyp,
+        factors,
+        training.offset,
+        found.without,
+        found.tested,
+        found.sides,
+        rise=found.rise,
+        drift=fit_drift(hyp, fitted.plain, points, noise),
+    )
     if (training.noise_sd > 0).any():
         training = training.smoothed(surrogate.mean(training.points), surrogate.variance(training.points))
     return surrogate, training

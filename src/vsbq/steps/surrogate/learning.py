@@ -9,11 +9,11 @@ import numpy as np
 
 from vsbq._typing import Float, Int, ndarray
 from vsbq.numerics import sgpr
-from vsbq.numerics.contours import SURROUNDINGS, highest, near_top
+from vsbq.numerics.contours import SURROUNDINGS
 from vsbq.numerics.inducing import greedy_inducing
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.optimise import GaussianPrior, Maximum, Objective, maximise_with_prior
-from vsbq.numerics.subset import spread_rows, stratified_rows
+from vsbq.numerics.subset import better_rows, stratified_rows
 from vsbq.progress import Progress, logger
 from vsbq.steps.surrogate.shaped_data import Learnt, ShapedData, SparseGP
 
@@ -23,23 +23,6 @@ LEARNING_TOLERANCE = 0.1
 
 #: By how many times its own spread a coordinate may follow another.
 MOST_SHEAR = 10.0
-
-
-def better_rows(
-    points: Float[ndarray, "n d"],
-    values: Float[ndarray, " n"],
-    depth: float,
-    rng: np.random.Generator,
-    count: int | None = None,
-) -> Int[ndarray, " k"]:
-    """Rows within a contour of the best, at least 10 D of them, thinned to a spread-out set of 100 + 20 D, or of
-    `count`, which then is the least as well."""
-    d = points.shape[1]
-    near = np.flatnonzero(near_top(values, depth, d))
-    least, most = (10 * d, 100 + 20 * d) if count is None else (count, count)
-    if len(near) < least:
-        near = highest(values, least)
-    return near[spread_rows(points[near], most, rng)]
 
 
 class WeakPrior(NamedTuple):
@@ -100,7 +83,7 @@ def weak_prior(
     upper = Hyperparameters(
         np.log(30 * reach), float(np.log(1e3 * (depth + 1))), top + 10 * depth + 10, high + reach, np.log(1e3 * reach)
     )
-    weakest, strongest = (float(np.log(limit)) for limit in settings.shaping.strengths)
+    weakest, strongest = (float(np.log(limit)) for limit in settings.shaping.limits(noisy=data.noisy))
     # A coordinate takes up others in units of their spread.
     shear = np.divide.outer(spread, spread)[np.tril_indices(d, -1)] if turn else np.zeros(0)
     parts = (

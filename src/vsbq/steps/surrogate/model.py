@@ -11,7 +11,7 @@ import numpy as np
 
 from vsbq._typing import ArrayLike, Float, Int, ndarray
 from vsbq.data.transform import ModelSpace
-from vsbq.numerics import linalg, quadrature, sgpr
+from vsbq.numerics import drift, linalg, quadrature, sgpr
 from vsbq.numerics.kernel import Hyperparameters, kernel
 from vsbq.numerics.mixture import Mixture, MixtureGradient
 from vsbq.steps.model import Prediction, predict
@@ -54,6 +54,8 @@ class Surrogate:
     tested: float = 1.0  # how far the error bars were tested on held-out evaluations, from 0 (not at all) to 1
     sides: Sides | None = None  # what the outermost evaluations decide
     sisters: tuple[Sister, ...] = ()
+    rise: float = 0.0  # nats above the highest evaluation that may be believed
+    drift: drift.Drift | None = None  # what the evaluations leave open of the mean
 
     def predict(self, x: ArrayLike) -> Prediction:
         """Log density at points (n, D) of the user's space: mean and sd of the surrogate."""
@@ -72,6 +74,12 @@ class Surrogate:
         """How each sparse GP differs from their average, scaled so that squares add up to a variance."""
         means = self.means(u)
         return np.asarray((means - means.mean(axis=0)) / np.sqrt(max(1, len(means) - 1)))
+
+    def trends(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "t n"]:
+        """What the evaluations leave open of the mean far out: independent directions of unit variance."""
+        if self.drift is None:
+            return np.zeros((0, len(u)))
+        return drift.spread(self.drift, self.hyp, self.factors, u)
 
     def changes(self, u: Float[ndarray, "n d"]) -> Float[ndarray, "b n"]:
         """How the mean changes at each point if one block of evaluations, or another, is left out."""
@@ -141,7 +149,9 @@ class Surrogate:
             arrays |= {f"sister_{number}_{name}": part for name, part in parts.items()}
             arrays[f"sister_{number}_shift"] = np.array(sister.shift)
         scalars = {"offset": self.offset, "jitter": self.factors.jitter}
-        return arrays, scalars | {"tested": self.tested}
+        if self.drift is not None:
+            arrays |= {f"drift_{name}": part for name, part in self.drift._asdict().items()}
+        return arrays, scalars | {"tested": self.tested, "rise": self.rise}
 
     @classmethod
     def unpacked(cls, space: ModelSpace, arrays: dict[str, ndarray], scalars: dict[str, float]) -> Surrogate:
@@ -155,8 +165,9 @@ class Surrogate:
         )
         hyp, without = Hyperparameters.unpack(arrays["hyperparameters"]), arrays.get("without")
         sides = Sides(*(arrays[f"sides_{name}"] for name in Sides._fields)) if "sides_axes" in arrays else None
+        trend = drift.Drift(arrays["drift_weights"], arrays["drift_root"]) if "drift_weights" in arrays else None
         known = scalars["offset"], without, scalars["tested"], sides
-        return cls(space, hyp, factors, *known, tuple(_unpacked_sisters(arrays)))
+        return cls(space, hyp, factors, *known, tuple(_unpacked_sisters(arrays)), scalars["rise"], trend)
 
 
 def _unpacked_sisters(arrays: dict[str, ndarray]) -> Iterator[Sister]:

@@ -33,7 +33,14 @@ class Shaping:
     sd_med: float = 1.0
     slope: float = 3.0
     strengths: tuple[float, float] = (0.1, 10.0)  # limits of the learnt factor
+    exact_strength: float = (
+        0.001  # the lower limit without noise, which could hide a misfit
+    )
     noise_growth: float = 1.0  # how far low evaluations lose weight in the end; see `ShapedData.tempered`
+
+    def limits(self, *, noisy: bool) -> tuple[float, float]:
+        """Between which the strength is learnt."""
+        return self.strengths if noisy else (min(self.exact_strength, self.strengths[0]), self.strengths[1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +137,11 @@ class ShapedData(NamedTuple):
         threshold = contour_depth(shape.depth, training.dimension)
         sd = shaping_sd(seen.max() - seen, threshold, shape.sd_min, shape.sd_med, shape.slope)
         return cls(training.points, training.values, np.maximum(training.noise_sd**2, NUGGET), sd**2)
+
+    @property
+    def noisy(self) -> bool:
+        """Whether any value has noise."""
+        return bool((self.observed > NUGGET).any())
 
     def noise(self, log_strength: float = 0.0) -> Float[ndarray, " n"]:
         """σ²_tot = σ²_obs + strength² σ²_shape."""

@@ -10,15 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vsbq._typing import Float, Int, ndarray
+from vsbq._typing import Int, ndarray
 from vsbq.numerics import exact, sgpr
-from vsbq.numerics.contours import POSTERIOR, SURROUNDINGS
+from vsbq.numerics.contours import POSTERIOR, near_top
 from vsbq.numerics.inducing import greedy_inducing
 from vsbq.numerics.linalg import NotPositiveDefinite
 from vsbq.numerics.subset import stratified_rows
 from vsbq.progress import Progress, logger
-from vsbq.steps.surrogate.learning import Learning, better_rows, learn_sparse, weak_prior
-from vsbq.steps.surrogate.shaped_data import Learnt, ShapedData, SparseGP
+from vsbq.steps.surrogate.learning import Learning, learn_sparse, weak_prior
+from vsbq.steps.surrogate.quadratic import Quadratic, fit_quadratic
+from vsbq.steps.surrogate.shaped_data import NUGGET, Learnt, ShapedData, SparseGP
 from vsbq.steps.trim import TrainingSet
 
 #: An exact GP on a subset is learnt in so many steps, or until a step gains less than this many nats.
@@ -30,6 +31,9 @@ PART = 0.8
 
 #: Nats of log probability for each evaluation by which a sister may explain all of them worse than the other one.
 MOST_LOSS = 1.0
+
+#: Nats that a paraboloid leaves of the evaluations at least.
+LEAST_REST = 0.01
 
 #: A direction in which the evaluations do not fall off is taken for one in which they fall off slowly.
 LEAST_CURVATURE = 1e-3
@@ -74,15 +78,24 @@ def learn_sisters(
     # Parts of many evaluations share none; of few evaluations each needs most.
     count = len(rows) // 2 if len(rows) >= size else max(round(PART * len(rows)), 1)
     parts = [np.sort(rows[:count]), np.sort(rows[-count:])]
-    starts = [training, training.turned(whitening(training, rng)) if settings.turn else training]
-    found = [_learn(start, None, part, settings, rng, progress) for start, part in zip(starts, parts, strict=True)]
+    starts = _starts(training, rng) if settings.turn else [(training, None), (training, None)]
+    found = [
+        _learn(start, None, part, settings, rng, progress, paraboloid)
+        for (start, paraboloid), part in zip(starts, parts, strict=True)
+    ]
     bounds = [_bound(one, np.sort(rows), settings) for one in found]
     best = int(np.argmax(bounds))
     first, second = found[best], found[1 - best]
     if not (bounds[best] - bounds[1 - best]) / len(rows) <= MOST_LOSS:
-        logger.info("a sister is less probable by %.2f nats an evaluation", (max(bounds) - min(bounds)) / len(rows))
+        logger.info("a sister is less probable by %.1f nats", max(bounds) - min(bounds))
         second = _learn(first.training, first.learnt, parts[1 - best], settings, rng, progress)
     return [first, second]
+
+
+def _starts(training: TrainingSet, rng: np.random.Generator) -> list[tuple[TrainingSet, Quadratic | None]]:
+    """Plain coordinates, and those in which a paraboloid through the better evaluations is round; each with that."""
+    paraboloid = fit_quadratic(training.points, training.values, training.noise_sd**2 + NUGGET, training.level, rng)
+    return [(training, paraboloid), (training.turned(paraboloid.whitening), paraboloid.turned(paraboloid.whitening))]
 
 
 def sister_from(proposal: Proposal, settings: SparseGP, rng: np.random.Generator, progress: Progress) -> Proposal:
@@ -93,43 +106,6 @@ def sister_from(proposal: Proposal, settings: SparseGP, rng: np.random.Generator
     return _learn(training, proposal.learnt, np.sort(rows), settings, rng, progress)
 
 
-def whitening(training: TrainingSet, rng: np.random.Generator) -> Float[ndarray, "d d"]:
-    """Coordinates in which the better evaluations, as far as a quadratic can tell, fall off alike in all directions.
-
-    The covariance of the better points, thinned, gives a first guess, which is a unit curvature in its own coordinates.
-    A regression on all products of coordinates corrects it as far as there are evaluations to tell.
-    """
-    d = training.dimension
-    near = better_rows(training.points, training.level, POSTERIOR, rng)
-    first = _root(np.linalg.inv(_covariance(training.points[near])))
-    rows = better_rows(training.points, training.level, SURROUNDINGS, rng, count=5 * d * d)
-    x = (training.points[rows] - training.points[near].mean(axis=0)) @ first.T
-    i, j = np.triu_indices(d)
-    design = np.column_stack([np.ones(len(x)), x, np.where(i == j, 0.5, 1.0) * x[:, i] * x[:, j]])
-    depth = training.level.max() - training.values[rows]
-    weight = 1.0 / np.sqrt(training.noise_sd[rows] ** 2 + (0.1 * np.maximum(depth, 0.0) + 0.01) ** 2)
-    expected = np.where(i == j, -1.0, 0.0)
-    # Curvatures are near their first guess unless evaluations say otherwise; height and slope may be anything.
-    vague = np.concatenate([np.full(d + 1, 1e-6), np.ones(len(i))])
-    target = np.concatenate([training.values[rows] * weight, np.zeros(d + 1), expected])
-    solution = np.linalg.lstsq(np.concatenate([design * weight[:, None], np.diag(vague)]), target, rcond=None)[0]
-    curvature = np.empty((d, d))
-    curvature[i, j] = curvature[j, i] = -solution[d + 1 :]
-    return _root(curvature, least=LEAST_CURVATURE) @ first
-
-
-def _covariance(points: Float[ndarray, "n d"]) -> Float[ndarray, "d d"]:
-    """The covariance of some points, where need be with a little width in directions that they do not have."""
-    cov = np.atleast_2d(np.cov(points.T))
-    return cov + (1e-12 * float(np.trace(cov)) + 1e-300) * np.eye(len(cov))
-
-
-def _root(matrix: Float[ndarray, "d d"], least: float = 0.0) -> Float[ndarray, "d d"]:
-    """The symmetric root of a symmetric matrix, its eigenvalues raised to at least that: it turns the axes least."""
-    values, vectors = np.linalg.eigh(matrix)
-    return np.asarray((vectors * np.sqrt(np.maximum(values, least))) @ vectors.T)
-
-
 def _learn(
     training: TrainingSet,
     start: Learnt | None,
@@ -137,8 +113,9 @@ def _learn(
     settings: SparseGP,
     rng: np.random.Generator,
     progress: Progress,
+    paraboloid: Quadratic | None = None,
 ) -> Proposal:
-    """A small sparse GP of some evaluations, by default from the prior.
+    """A small sparse GP of some evaluations, by default from the prior or a paraboloid, whichever is more probable.
 
     Where an exact GP on a few points ended is no better start, and under noise may be a worse one: from length scales
     that are far too long there is no way back, because the bound is flat there.
@@ -146,8 +123,28 @@ def _learn(
     data = ShapedData.shaped(training, settings)
     prior = weak_prior(data, training.level, settings, rng, turn=settings.turn)
     learning = Learning(data.take(rows), min(settings.trial_inducing_per_dimension * training.dimension, len(rows)))
-    learnt = learn_sparse(learning, prior, start or prior.start, settings, progress).learnt
+    if start is None:
+        starts = (
+            [prior.start] if paraboloid is None else [prior.start, on_paraboloid(paraboloid, prior.start, training)]
+        )
+        bounds = [_bound(Proposal(training.turned(one.coordinates), one.at_home()), rows, settings) for one in starts]
+        start = starts[int(np.argmax(bounds))]
+    learnt = learn_sparse(learning, prior, start, settings, progress).learnt
     return Proposal(training.turned(learnt.coordinates), learnt.at_home())
+
+
+def on_paraboloid(paraboloid: Quadratic, start: Learnt, training: TrainingSet) -> Learnt:
+    """Where learning starts if the mean is that paraboloid, and the kernel explains what it leaves."""
+    near = near_top(training.level, POSTERIOR, training.dimension)
+    rest = training.values[near] - paraboloid.values(training.points[near])
+    b, scales = paraboloid.triangular()
+    mean = start.hyp._replace(
+        log_output=float(np.log(max(np.sqrt(np.mean(rest**2)), LEAST_REST))),
+        mean_top=paraboloid.top,
+        mean_location=paraboloid.location,
+        mean_log_widths=np.log(scales),
+    )
+    return start._replace(hyp=mean, shear=b[np.tril_indices(len(b), -1)])
 
 
 def _bound(proposal: Proposal, rows: Int[ndarray, " k"], settings: SparseGP) -> float:
