@@ -33,9 +33,7 @@ class Shaping:
     sd_med: float = 1.0
     slope: float = 3.0
     strengths: tuple[float, float] = (0.1, 10.0)  # limits of the learnt factor
-    exact_strength: float = (
-        0.001  # the lower limit without noise, which could hide a misfit
-    )
+    exact_strength: float = 0.001  # the lower limit without noise, which could hide a misfit
     noise_growth: float = 1.0  # how far low evaluations lose weight in the end; see `ShapedData.tempered`
 
     def limits(self, *, noisy: bool) -> tuple[float, float]:
