@@ -14,7 +14,7 @@ from vsbq_bench.cases.picture import calibration_picture
 from vsbq_bench.cases.variants import ablation_of_cases, control
 from vsbq_bench.lines import Line, append_line
 from vsbq_bench.page import CASE_PICTURES, CASE_TABLES, figures_of, refresh
-from vsbq_bench.stored import FIRST, of_cases, of_problems, stored_lines
+from vsbq_bench.stored import COMPARED, FIRST, of_cases, of_problems, stored_lines
 from vsbq_bench.suites import CASE_SUITES
 from vsbq_bench.tables import NOT_RUN
 
@@ -165,6 +165,15 @@ def test_the_control_is_seen_if_it_is_worse(worse, rng):
     assert "A fifth of the inducing points" in table
     assert "half as wide" not in table
     assert ("**worse**" in cells(table, "**all**")[1]) == (worse > 1)
+
+
+def test_the_control_is_compared_with_the_default_of_its_own_commit(rng):
+    """A default that has become far worse since then does not make the control look better."""
+    lines = control_lines(3.0, rng)
+    kept = [replace(run, method=COMPARED) for run in lines if run.method == "vsbq"]
+    since = [replace(run, mmtv=100 * run.mmtv) if run.method == "vsbq" else run for run in lines]
+    assert "**worse**" not in cells(control(since), "**all**")[1]
+    assert control([*since, *kept]) == control(lines)
 
 
 def test_compare_takes_the_lines_of_a_method(tmp_path, rng, capsys):

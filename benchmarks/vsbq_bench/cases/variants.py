@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from vsbq_bench.cases.compare import ALL, DEFAULT, MEASURES, Change, Comparison,
 from vsbq_bench.lines import Line
 from vsbq_bench.methods.control import CONTROLS
 from vsbq_bench.published import NOTHING, number
+from vsbq_bench.stored import COMPARED
 from vsbq_bench.tables import NOT_RUN
 
 __all__ = ["ablation_of_cases", "control"]
@@ -61,8 +63,12 @@ def _scores(runs: Sequence[Line], ended: Sequence[Line]) -> list[str]:
 
 
 def control(lines: Sequence[Line]) -> str:
-    """What `vsbq bench compare` makes of the default and of the default made worse on purpose, a table for each."""
-    usual = of_method(lines, DEFAULT)
+    """What `vsbq bench compare` makes of the default and of the default made worse on purpose, a table for each.
+
+    The default is that of the commit at which it was made worse, if its lines are kept.
+    """
+    kept = [replace(line, method=DEFAULT) for line in lines if line.method == COMPARED]
+    usual = of_method(kept or lines, DEFAULT)
     parts = []
     for method, told in CONTROLS.items():
         worse = of_method(lines, method)
