@@ -6,6 +6,9 @@ in the order in which they end. Jobs don't know of each other, so that the way m
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from collections.abc import Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from importlib import import_module
@@ -114,7 +117,18 @@ def _executor(workers: int) -> Any:
         raise ImportError(
             "fits in several processes need joblib: pip install 'vsbq[many]'. With workers=1 they need nothing."
         ) from error
-    return loky.ProcessPoolExecutor(max_workers=workers, env=ONE_THREAD)
+    return loky.ProcessPoolExecutor(workers, env=ONE_THREAD, initializer=_end_with, initargs=(os.getpid(),))
+
+
+def _end_with(parent: int) -> None:
+    """In a new process: end soon after the one that started it, even if that is killed and can tell nobody."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 # A Dask cluster

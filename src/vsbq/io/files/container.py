@@ -45,7 +45,7 @@ def write(target: Path, header: Any, arrays: Arrays) -> None:
     place(target, lambda stream: pack(stream, header, arrays))
 
 
-def pack(stream: BinaryIO, header: Any, arrays: Arrays) -> None:
+def pack(stream: io.BufferedIOBase, header: Any, arrays: Arrays) -> None:
     """The bytes of a file."""
     fields = _plain(header)
     fields["checksum"] = _checksum(fields, arrays)
@@ -53,7 +53,7 @@ def pack(stream: BinaryIO, header: Any, arrays: Arrays) -> None:
     np.savez_compressed(stream, **members)
 
 
-def place(target: Path, fill: Callable[[BinaryIO], object]) -> None:
+def place(target: Path, fill: Callable[[io.BufferedIOBase], object]) -> None:
     """Write a file under another name, and give it its own when it is complete and on the disk."""
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
