@@ -7,6 +7,7 @@ in the order in which they end. Jobs don't know of each other, so that the way m
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Generator, Iterator
@@ -121,7 +122,11 @@ def _executor(workers: int) -> Any:
 
 
 def _end_with(parent: int) -> None:
-    """In a new process: end soon after the one that started it, even if that is killed and can tell nobody."""
+    """In a new process: end soon after the one that started it, even if that is killed and can tell nobody.
+
+    Ctrl-C in a terminal reaches all processes: it is left to the one that started the others.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:
         while os.getppid() == parent:
