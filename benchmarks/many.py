@@ -2,7 +2,7 @@
 
 Appends one JSON line to benchmarks/results/many.jsonl, and puts the last line into docs/many.md:
 
-    python benchmarks/many.py [--fits 12] [--workers 2] [--dimension 3] [--evaluations 1000]
+    python benchmarks/many.py [--fits 24] [--workers 2] [--dimension 3] [--evaluations 1000]
     python benchmarks/many.py --page          only the page, from the last line
 
 All fits have one BLAS thread. Run it on an idle machine: the line has the load before it began.
@@ -129,10 +129,8 @@ def measured(options: argparse.Namespace) -> dict:
     versions = {name: version(name) for name in ("numpy", "scipy", "joblib", "distributed")}
     versions |= {"vsbq": vsbq.__version__, "python": platform.python_version()}
     machine = {"cores": os.cpu_count(), "load_before": load}
-    return {
-        **{"benchmark": "many", **about, **found, "import": measure_import()},
-        **{"machine": machine, "versions": versions, "commit": commit},
-    }
+    about |= {"machine": machine, "versions": versions, "commit": commit}
+    return {"benchmark": "many", **about, **found, "import": measure_import()}
 
 
 def last_line() -> dict:
@@ -149,15 +147,16 @@ def rendered(line: dict) -> str:
     rows += [("all read from the folder", again)]
     table = ["| | seconds | times as fast | own processor time for each fit |", "|---|---|---|---|"]
     for name, run in rows:
-        speed, own = one["seconds"] / run["seconds"], 1000 * run["own_cpu_seconds"] / count
-        shown = f"{speed:.2f}" if run is not again else "–"
-        table.append(f"| {name} | {run['seconds']:.1f} | {shown} | {'the fit itself' if run is one else f'{own:.0f} ms'} |")
+        speed = "–" if run is again else f"{one['seconds'] / run['seconds']:.2f}"
+        own = "the fit itself" if run is one else f"{1000 * run['own_cpu_seconds'] / count:.0f} ms"
+        table.append(f"| {name} | {run['seconds']:.1f} | {speed} | {own} |")
     machine = line["machine"]
     words = (
-        f"{count} fits of {line['evaluations']} evaluations and {line['dimension']} parameters with the default settings, "
-        f"on {machine['cores']} cores with a load of {machine['load_before']:.1f} before it began (a load above 0 means "
-        f"that others used them); commit `{line['commit']}`. A file has {line['file']['mean_bytes'] / 1e6:.2f} MB on "
-        f"average. `import vsbq` takes {line['import']['vsbq_seconds']:.2f} s beyond the "
+        f"{count} fits of {line['evaluations']} evaluations and {line['dimension']} parameters with the default "
+        f"settings, on {machine['cores']} cores, with a load of {machine['load_before']:.1f} before it began (a load "
+        f"well above 0 means that others used them); commit `{line['commit']}`. A file has "
+        f"{line['file']['mean_bytes'] / 1e6:.2f} MB on average. `import vsbq` takes "
+        f"{line['import']['vsbq_seconds']:.2f} s beyond the "
         f"{line['import']['numpy_and_scipy_seconds']:.2f} s of the modules of NumPy and SciPy that it needs."
     )
     return "\n".join([words, "", *table, "", *_arithmetic(line), ""])
@@ -168,11 +167,12 @@ def _arithmetic(line: dict) -> list[str]:
     each = line["one_by_one"]["median_fit_seconds"]
     client = line.get("dask", line["processes"])["own_cpu_seconds"] / line["fits"]
     disk = CLUSTER * line["file"]["mean_bytes"] / 1e9
-    rows = [f"| {w} | {CLUSTER * each / w / 3600:.1f} h | {w * client / each:.0%} |" for w in (2, 32, 100, 1000)]
+    rows = [f"| {w} | {CLUSTER * each / w / 3600:.1f} h | {w * client / each:.2f} |" for w in (2, 32, 100, 1000)]
     return [
-        f"With {each:.2f} s for a fit and {1000 * client:.0f} ms of the client's processor, {CLUSTER:,} such fits take:",
+        f"With {each:.2f} s for a fit, and {1000 * client:.0f} ms of processor time in the process of client and "
+        f"scheduler, {CLUSTER:,} such fits take:",
         "",
-        *("| workers | time of the fits | share of one core that the client needs |", "|---|---|---|", *rows),
+        *("| workers | time of the fits | cores that client and scheduler need |", "|---|---|---|", *rows),
         "",
         f"One client keeps about {each / client:.0f} workers busy with fits of this size, and in proportion more with "
         f"longer ones. The files take {disk:.0f} GB.",
@@ -188,7 +188,7 @@ def write_page() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("fits", 12), ("workers", 2), ("dimension", 3), ("evaluations", 1000)):
+    for name, default in (("fits", 24), ("workers", 2), ("dimension", 3), ("evaluations", 1000)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--no-dask", action="store_true")
     parser.add_argument("--page", action="store_true", help="write the page from the last line, measure nothing")
