@@ -36,6 +36,9 @@ BLOCK = re.compile(r"(<!-- from benchmarks/results/many.jsonl -->\n).*?(<!-- end
 CLUSTER = 100_000  # fits in the arithmetic of the page
 ROUNDS = 10
 
+#: What the page advises for workers of Dask, so that memory is not handed back to the system after every array.
+ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": "1073741824", "MALLOC_MMAP_THRESHOLD_": "33554432"}
+
 IMPORTED = """
 import json, sys, time
 needed = json.loads(sys.argv[1])
@@ -117,6 +120,7 @@ def _on_dask(given, workers: int, folder: Path) -> tuple[Timed, float]:
     """The fits on a cluster, and what each costs the process of its client and its scheduler."""
     from distributed import Client, LocalCluster
 
+    os.environ.update(ALLOCATOR)
     settings = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
     with LocalCluster(**settings, local_directory=str(folder)) as cluster, Client(cluster) as client:
         return Timed.run(given, client=client, folder=folder / "dask"), handling(client, given, folder)
