@@ -35,6 +35,7 @@ PAGE = HERE.parent / "docs" / "many.md"
 BLOCK = re.compile(r"(<!-- from benchmarks/results/many.jsonl -->\n).*?(<!-- end -->)", re.DOTALL)
 CLUSTER = 100_000  # fits in the arithmetic of the page
 ROUNDS = 10
+IDLE = 0.5  # a load up to this is that of an idle machine
 
 #: What the page advises for workers of Dask, so that memory is not handed back to the system after every array.
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": "1073741824", "MALLOC_MMAP_THRESHOLD_": "33554432"}
@@ -182,12 +183,17 @@ def rendered(line: dict) -> str:
     machine = line["machine"]
     words = (
         f"{count} fits of {line['evaluations']} evaluations and {line['dimension']} parameters with the default "
-        f"settings, on {machine['cores']} cores, with a load of {machine['load_before']:.1f} before it began (a load "
-        f"well above 0 means that others used them); commit `{line['commit']}`. A file has "
+        f"settings, on {machine['cores']} cores, with a load of {machine['load_before']:.1f} before it "
+        f"began; commit `{line['commit']}`. A file has "
         f"{line['file']['mean_bytes'] / 1e6:.2f} MB on average. `import vsbq` takes "
         f"{line['import']['vsbq_seconds']:.2f} s beyond the "
         f"{line['import']['numpy_and_scipy_seconds']:.2f} s of the modules of NumPy and SciPy that it needs."
     )
+    if machine["load_before"] > IDLE:
+        words += (
+            " Others used the cores at the same time, so that the last column of the first table does not tell what "
+            "several processes bring; that needs a line from an idle machine."
+        )
     return "\n".join([words, "", *table, *(["", *_arithmetic(line)] if "dask" in line else []), ""])
 
 
