@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 from argparse import Namespace
 from pathlib import Path
 
@@ -16,8 +17,11 @@ SCRIPT = Path(__file__).parents[1] / "many.py"
 def many():
     spec = importlib.util.spec_from_file_location("bench_many", SCRIPT)
     module = importlib.util.module_from_spec(spec)
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setitem(sys.modules, spec.name, module)  # where dataclasses look up their annotations
     spec.loader.exec_module(module)
-    return module
+    yield module
+    monkeypatch.undo()
 
 
 def test_the_page_has_the_last_line(many):
