@@ -12,7 +12,7 @@ import vsbq
 
 ROOT = Path(__file__).parents[1]
 SOURCES = Path(vsbq.__file__).parent
-COMMANDS = ("demo", "audit", "fit", "report", "sample", "suggest", "compare", "bench")
+COMMANDS = ("demo", "audit", "fit", "fit-many", "report", "sample", "suggest", "compare", "bench")
 ACTIONS = (
     ["list"],
     ["run"],

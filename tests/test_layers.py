@@ -41,7 +41,7 @@ LAYERS = (
     {"fit"},
     {"analysis"},
     {"io", "report"},
-    {"readers", "record"},
+    {"readers", "record", "many"},
     {"cli"},
     {"__init__", "__main__"},
 )

@@ -12,6 +12,8 @@ from vsbq.errors import EvaluationsError, FitError, VsbqError, VsbqWarning
 from vsbq.fit import fit
 from vsbq.io.files.exports import ExportError
 from vsbq.io.files.posterior_file import PosteriorFileError, load
+from vsbq.many.result import ManyFits
+from vsbq.many.run import fit_many
 from vsbq.posterior import Posterior
 from vsbq.settings import Settings
 
@@ -27,6 +29,7 @@ __all__ = [
     "ExportError",
     "FitError",
     "GroupComparison",
+    "ManyFits",
     "Posterior",
     "PosteriorFileError",
     "Recorder",
@@ -39,6 +42,7 @@ __all__ = [
     "compare",
     "compare_groups",
     "fit",
+    "fit_many",
     "load",
     "readers",
     "record",

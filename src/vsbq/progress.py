@@ -44,3 +44,25 @@ class Progress:
         """Take the bar away."""
         if self._bar is not None:
             self._bar.close()
+
+
+class CountedProgress:
+    """Many pieces of work: a bar that counts them if `show`, and a log record for each."""
+
+    def __init__(self, total: int, show: bool | None) -> None:
+        self._bar = None
+        if show or (show is None and sys.stderr.isatty()):
+            from tqdm.auto import tqdm
+
+            self._bar = tqdm(total=total, desc="vsbq", leave=False, unit="fit")
+
+    def count(self, text: str) -> None:
+        """One of them has ended."""
+        logger.info(text)
+        if self._bar is not None:
+            self._bar.update(1)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.close()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from vsbq.io.readers.columns import KNOWN, Roles, find_roles
 from vsbq.io.readers.table import Column, Table
 from vsbq.posterior import Posterior
 
-__all__ = ["POSTERIOR", "Source", "load_posterior", "posterior_path", "read_files"]
+__all__ = ["POSTERIOR", "Source", "load_posterior", "posterior_path", "read_files", "read_groups"]
 
 POSTERIOR = "posterior.npz"  # in a folder that `vsbq fit` made
 
@@ -64,6 +65,41 @@ class _Part(NamedTuple):
 def read_files(paths: Sequence[Path], problem: Problem) -> Source:
     """The evaluations of one or several files together."""
     read = [_read(path, problem) for path in paths]
+    together, roles = _together(read, problem)
+    return Source(
+        evaluations=together,
+        files=tuple(paths),
+        rows=tuple(part.rows if isinstance(part, _Part) else len(part) for part in read),
+        facts=_facts(together, roles, problem, len(paths)),
+    )
+
+
+def read_groups(paths: Sequence[Path], problem: Problem, by: str) -> dict[str, Callable[[], Evaluations]]:
+    """The evaluations of each label in the column `by` of the files, to be made when they are asked for."""
+    found: dict[str, list[_Part | Evaluations]] = {}
+    for path in paths:
+        part = _read(path, problem, by)
+        if isinstance(part, Evaluations):
+            raise EvaluationsError(
+                f"{_told(path)}: it is a recorder's file, which has no column '{by}'. Leave out --by."
+            )
+        try:
+            for label, table in part.table.split(by).items():
+                found.setdefault(label, []).append(_Part(path, table))
+        except VsbqError as error:
+            raise EvaluationsError(f"{_told(path)}: ", error) from error
+    return {label: partial(_labelled, parts, problem, f"{by}={label}") for label, parts in found.items()}
+
+
+def _labelled(parts: Sequence[_Part | Evaluations], problem: Problem, which: str) -> Evaluations:
+    try:
+        return _together(parts, problem)[0]
+    except EvaluationsError as error:
+        raise EvaluationsError(f"Of the rows with {which}, in ", error) from error
+
+
+def _together(read: Sequence[_Part | Evaluations], problem: Problem) -> tuple[Evaluations, Roles | None]:
+    """The evaluations of all parts, and which columns of the tables mean what; None without tables."""
     groups = _groups([part for part in read if isinstance(part, _Part)])
     roles = _common_roles(groups, problem)
     made = [_evaluations(group, roles, problem) for group in groups]
@@ -71,12 +107,7 @@ def read_files(paths: Sequence[Path], problem: Problem) -> Source:
     together = made[0]
     for more in made[1:]:
         together = _join(together, more)
-    return Source(
-        evaluations=together,
-        files=tuple(paths),
-        rows=tuple(part.rows if isinstance(part, _Part) else len(part) for part in read),
-        facts=_facts(together, roles if groups else None, problem, len(paths)),
-    )
+    return together, roles if groups else None
 
 
 def _told(path: Path) -> str:
@@ -87,14 +118,15 @@ def _told(path: Path) -> str:
 # Reading
 
 
-def _read(path: Path, problem: Problem) -> _Part | Evaluations:
+def _read(path: Path, problem: Problem, labels: str | None = None) -> _Part | Evaluations:
     """A table, or the evaluations of a recorder, which knows its own columns."""
     try:
         with tables.open_table(path) as stream:
             head = stream.read(100)
             if not head.startswith(b"SQLite format 3\0"):
                 stream.seek(0)
-                return _Part(path, tables.read_safely(lambda: tables.read_table(stream, path, problem.text)))
+                read = partial(tables.read_table, stream, path, problem.text, labels)
+                return _Part(path, tables.read_safely(read))
         if problem.columns or problem.neg:
             raise EvaluationsError(
                 "it is a recorder's file, which knows its own columns. Leave out --column, --neg, --sd."

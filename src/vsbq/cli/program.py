@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from vsbq._version import __version__
-from vsbq.cli import audit, bench, compare, demo, fit, report, sample, suggest
+from vsbq.cli import audit, bench, compare, demo, fit, fit_many, report, sample, suggest
 from vsbq.cli.terminal import UsageError, nearest, say_error
 from vsbq.errors import VsbqError
 
@@ -24,6 +24,7 @@ COMMANDS = {
     "demo": demo,
     "audit": audit,
     "fit": fit,
+    "fit-many": fit_many,
     "report": report,
     "sample": sample,
     "suggest": suggest,
@@ -38,11 +39,13 @@ examples:
   vsbq demo                                  see it work, in half a minute
   vsbq audit evaluations.csv                 what is in my table?
   vsbq fit evaluations.csv -o out            posterior, samples and a report in the folder out
+  vsbq fit-many data/*.csv -o fits           one fit for each file, resumable
   vsbq sample out -n 1000 > draws.csv        more draws
   vsbq compare out-model1 out-model2         which model?
 
 `vsbq COMMAND --help` tells the rest, with examples.
-Exit codes: 0 done, 1 it failed (why is on stderr), 2 wrong usage, 130 interrupted by Ctrl-C, 143 terminated.
+Exit codes: 0 done, 1 it failed (why is on stderr), 2 wrong usage, 3 some fits of fit-many failed, 130 interrupted by
+Ctrl-C, 143 terminated.
 """
 
 

@@ -170,8 +170,8 @@ def _option(argument: Argument) -> str:
     if name in KNOWN:
         return f"--column {name}={value or 'NAME'}"
     flag = name.replace("_", "-")
-    if value is False:
-        return f"--no-{flag}"
+    if isinstance(value, bool):
+        return f"--{flag}" if value else f"--no-{flag}"
     shown = "" if value is None else f" {value}" if str(value).replace("-", "").isalnum() else f" {value!r}"
     return f"--{flag}{shown}"
 

@@ -24,7 +24,7 @@ from numpy.lib import format as npy
 from vsbq._typing import ndarray
 from vsbq._version import __version__
 
-__all__ = ["Arrays", "Broken", "read", "write"]
+__all__ = ["Arrays", "Broken", "pack", "place", "read", "write"]
 
 #: Limits on what a file may make us allocate. Log densities hardly compress, so an honest file is not much smaller
 #: than its arrays, and a large one that claims to grow by more than this factor is not honest.
@@ -42,13 +42,23 @@ class Broken(Exception):
 
 def write(target: Path, header: Any, arrays: Arrays) -> None:
     """Write a header (a named tuple) and arrays; the file appears under its name only when it is complete."""
+    place(target, lambda stream: pack(stream, header, arrays))
+
+
+def pack(stream: io.BufferedIOBase, header: Any, arrays: Arrays) -> None:
+    """The bytes of a file."""
     fields = _plain(header)
     fields["checksum"] = _checksum(fields, arrays)
     members: dict[str, Any] = {"header": np.frombuffer(json.dumps(fields).encode(), dtype=np.uint8), **arrays}
+    np.savez_compressed(stream, **members)
+
+
+def place(target: Path, fill: Callable[[io.BufferedIOBase], object]) -> None:
+    """Write a file under another name, and give it its own when it is complete and on the disk."""
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("xb") as stream:
-            np.savez_compressed(stream, **members)
+            fill(stream)
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(target)

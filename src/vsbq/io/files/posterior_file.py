@@ -44,7 +44,7 @@ where the density is zero, with the refined evidence. Arrays of what there is no
 `evaluations_sd`, `evaluations_log_prior` and the plausible bounds are there only if they were given. The header holds
 `format`, `format_version`, `vsbq_version`, `names`, `components` (K), `offset` (added to `elbo.value` it is the
 evidence lower bound, to `evidence.value` the log evidence), `elbo`, `surrogate`, `evaluations`, `history`, `evidence`,
-`refined`, `tag`, `far_bounds`, `support` and `checksum`: the SHA-256 of `json.dumps(header without checksum,
+`refined`, `tag`, `far_bounds`, `support`, `origin` and `checksum`: the SHA-256 of `json.dumps(header without checksum,
 sort_keys=True)` followed by the bytes of the arrays in the order of their names. It finds damage; it is no signature.
 Draws with NumPy alone:
 
@@ -67,6 +67,7 @@ Version 1 had no support, no sides and no sisters; it is read. A later version m
 from __future__ import annotations
 
 import os
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -79,10 +80,11 @@ from vsbq.data.evaluations import Evaluations
 from vsbq.data.tags import read_tag
 from vsbq.data.transform import InferenceSpace, ModelSpace, WhitenedSpace
 from vsbq.errors import VsbqError
-from vsbq.io.files.container import Arrays, Broken, read, write
+from vsbq.io.files.container import Arrays, Broken, pack, read, write
 from vsbq.io.files.posterior_header import (
     EvaluationsHeader,
     Header,
+    Origin,
     RefinedHeader,
     SisterHeader,
     SurrogateHeader,
@@ -100,7 +102,7 @@ from vsbq.steps.region import TrustedRegion
 from vsbq.steps.support import InSupport, Support
 from vsbq.steps.surrogate.model import Surrogate
 
-__all__ = ["PosteriorFileError", "load", "save"]
+__all__ = ["PosteriorFileError", "load", "load_with_origin", "packed", "save"]
 
 FORMAT = "vsbq posterior"
 VERSION = 2
@@ -121,23 +123,36 @@ def save(posterior: Posterior, path: str | os.PathLike[str], *, compact: bool = 
     with the refined evidence. The file appears under its name only when it is complete. A function that was told as
     `support` is not in it, only surfaces learnt from its answers; `load` takes the function again.
     """
-    if posterior.prior_change is not None and not compact:
-        raise PosteriorFileError(
-            "A prior of yours, a function, is part of this posterior, and files hold no functions. Save the "
-            "posterior it came from and repeat with_prior, or save this one's mixture with compact=True."
-        )
     target = _with_suffix(Path(path))
     if target.exists() and not overwrite:
         raise FileExistsError(f"'{target}' exists. Pass overwrite=True to replace it, or save under another name.")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"There is no folder '{target.parent}' to save '{target.name}' in. Create it first.")
+    write(target, *_checked_parts(posterior, compact))
+    return target
+
+
+def packed(posterior: Posterior, origin: Origin | None = None) -> bytes:
+    """The bytes of the file of a posterior, with what it was made from."""
+    header, arrays = _checked_parts(posterior, compact=False)
+    stream = BytesIO()
+    pack(stream, header._replace(origin=origin), arrays)
+    return stream.getvalue()
+
+
+def _checked_parts(posterior: Posterior, compact: bool) -> tuple[Header, Arrays]:
+    """Header and arrays from which the posterior can be put together again."""
+    if posterior.prior_change is not None and not compact:
+        raise PosteriorFileError(
+            "A prior of yours, a function, is part of this posterior, and files hold no functions. Save the "
+            "posterior it came from and repeat with_prior, or save this one's mixture with compact=True."
+        )
     try:
         header, arrays = _take_apart(posterior, compact)
         _put_together(header, arrays)
     except Broken as error:
         raise PosteriorFileError(f"This posterior can't be saved: {error}") from None
-    write(target, header, arrays)
-    return target
+    return header, arrays
 
 
 def load(path: str | os.PathLike[str], *, support: InSupport | None = None) -> Posterior:
@@ -147,6 +162,17 @@ def load(path: str | os.PathLike[str], *, support: InSupport | None = None) -> P
     exact and `update` knows it; without it the edge is the one that was learnt from its answers when it was saved.
     Raises `PosteriorFileError` for a file that is damaged, foreign, inconsistent or too new.
     """
+    posterior, header, arrays = _read(path)
+    return posterior if support is None else told_again(posterior, header, arrays, support)
+
+
+def load_with_origin(path: str | os.PathLike[str]) -> tuple[Posterior, Origin | None]:
+    """A posterior and what `vsbq.fit_many` made it from; None in a file that it did not write."""
+    posterior, header, _ = _read(path)
+    return posterior, header.origin
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[Posterior, Header, Arrays]:
     source = Path(path)
     if not source.exists():
         source = _with_suffix(source)
@@ -155,7 +181,7 @@ def load(path: str | os.PathLike[str], *, support: InSupport | None = None) -> P
     with source.open("rb") as stream:
         try:
             header, arrays = read(stream, Header, shapes_of, format_name=FORMAT, version=VERSION, as_of_now=as_of_now)
-            posterior = _put_together(header, arrays)
+            return _put_together(header, arrays), header, arrays
         except Broken as error:
             raise PosteriorFileError(f"'{source}' can't be loaded: {error}") from None
         except Exception as error:  # zip, deflate, npy and JSON each have their own ways to fail on arbitrary bytes
@@ -163,7 +189,6 @@ def load(path: str | os.PathLike[str], *, support: InSupport | None = None) -> P
                 f"'{source}' can't be loaded: it is damaged or no posterior file ({type(error).__name__}: {error}). "
                 "Take another copy, or save the posterior again."
             ) from error
-    return posterior if support is None else told_again(posterior, header, arrays, support)
 
 
 def _with_suffix(path: Path) -> Path:

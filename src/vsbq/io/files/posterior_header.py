@@ -14,6 +14,7 @@ from vsbq.steps.support import DRAWS
 __all__ = [
     "EvaluationsHeader",
     "Header",
+    "Origin",
     "RefinedHeader",
     "SisterHeader",
     "SupportHeader",
@@ -75,6 +76,16 @@ class EvaluationsHeader(NamedTuple):
     prior: bool = False
 
 
+class Origin(NamedTuple):
+    """What `vsbq.fit_many` made a posterior from, apart from the evaluations: the name of the fit, a digest of the
+    settings, and the seed of all fits. `warnings` are those of the fit."""
+
+    name: str
+    settings: str
+    seed: int
+    warnings: tuple[str, ...] = ()
+
+
 class Header(NamedTuple):
     """The JSON object of a file; fields that came later have defaults."""
 
@@ -93,6 +104,7 @@ class Header(NamedTuple):
     tag: str | None = None
     far_bounds: bool = False
     support: SupportHeader | None = None
+    origin: Origin | None = None
 
 
 def as_of_now(fields: dict[str, Any]) -> dict[str, Any]:

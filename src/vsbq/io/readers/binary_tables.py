@@ -6,6 +6,7 @@ Sizes are checked before anything is read, and only numbers are read: text besid
 from __future__ import annotations
 
 import zipfile
+from dataclasses import replace
 from io import BufferedIOBase
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from numpy.lib import format as npy
 from vsbq._typing import ndarray
 from vsbq.errors import EvaluationsError, names_in_words
 from vsbq.io.readers import limits
-from vsbq.io.readers.table import LONGEST_NAME, Column, Table, Trouble, check_header
+from vsbq.io.readers.table import LONGEST_NAME, Column, Table, Trouble, check_header, label_of
 from vsbq.io.readers.traces import needed
 
 POINTS = ("points", "x", "theta", "samples", "params", "parameters")
@@ -36,7 +37,7 @@ class _Unread(NamedTuple):
         return len(self.shape)
 
 
-def read_npz(stream: BufferedIOBase, size: int) -> Table:
+def read_npz(stream: BufferedIOBase, size: int, labels: str | None = None) -> Table:
     """Columns from arrays of one length, where a matrix of points counts as one column for each parameter."""
     with zipfile.ZipFile(stream) as archive:
         members = archive.infolist()
@@ -48,16 +49,20 @@ def read_npz(stream: BufferedIOBase, size: int) -> Table:
         limits.check_expansion(sum(member.file_size for member in members), size)
         if any(member.compress_type not in COMPRESSIONS for member in members):
             raise EvaluationsError("it is compressed in a way that NumPy does not use. Write it with np.savez.")
-        arrays = {member.filename.removesuffix(".npy"): _read_npy(archive, member) for member in members}
+        arrays = {member.filename.removesuffix(".npy"): _read_npy(archive, member, labels) for member in members}
     if "header" in arrays and "mixture_means" in arrays:
         raise EvaluationsError(
             "it is a saved posterior. Its evaluations are vsbq.load(path).evaluations; vsbq report, sample, compare "
             "and suggest take it as it is."
         )
-    return _columns(arrays)
+    table = _columns(arrays)
+    column = arrays.get(labels or "")
+    if not isinstance(column, np.ndarray) or labels not in table.columns:
+        return table
+    return replace(table, labels=tuple(map(label_of, column.ravel().tolist())))
 
 
-def _read_npy(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> ndarray | _Unread:
+def _read_npy(archive: zipfile.ZipFile, member: zipfile.ZipInfo, labels: str | None) -> ndarray | _Unread:
     """One array of numbers, or names; what its header claims must fit in the file, and pickled objects are refused."""
     with archive.open(member) as stream:
         version = npy.read_magic(stream)
@@ -71,6 +76,9 @@ def _read_npy(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> ndarray | _U
         if count * dtype.itemsize > member.file_size:
             raise EvaluationsError(f"'{member.filename}' is shorter than its header says. Take another copy.")
         names = member.filename == "names.npy" and dtype.itemsize <= 4 * LONGEST_NAME and count <= limits.MOST_COLUMNS
+        names = names or (
+            member.filename == f"{labels}.npy" and dtype.kind == "U" and dtype.itemsize <= 4 * LONGEST_NAME
+        )
         if dtype.kind not in "fiu" and not names:
             return _Unread(shape, dtype)
         limits.check_numbers(count, 1)
@@ -128,7 +136,7 @@ def _no_numbers(rows: int, what: str) -> Column:
     return Column(np.full(rows, np.nan), Trouble(count=max(rows, 1), line=1, cell=what), max(rows, 1))
 
 
-def read_parquet(stream: BufferedIOBase, size: int) -> Table:
+def read_parquet(stream: BufferedIOBase, size: int, labels: str | None = None) -> Table:
     """The columns of a Parquet file; an empty cell is NaN. Checksums of its pages are verified where it has any."""
     parquet = needed("pyarrow", "parquet", lambda: __import__("pyarrow.parquet").parquet)
     about = parquet.ParquetFile(stream)
@@ -144,7 +152,8 @@ def read_parquet(stream: BufferedIOBase, size: int) -> Table:
     stream.seek(0)
     file = parquet.ParquetFile(stream, page_checksum_verification=True)
     try:
-        table = file.read(columns=numeric, use_threads=False)
+        wanted = [*numeric, labels] if labels in kinds and labels not in numeric else numeric
+        table = file.read(columns=wanted, use_threads=False)
     except OSError as error:
         if "CRC" not in str(error):
             raise
@@ -157,7 +166,8 @@ def read_parquet(stream: BufferedIOBase, size: int) -> Table:
         for name, kind in kinds.items()
         if name not in index
     }
-    return Table(columns, notes)
+    cells = table.column(labels).to_pylist() if labels in columns else ()
+    return Table(columns, notes, tuple(map(label_of, cells)))
 
 
 def _is_numeric(kind: Any) -> bool:

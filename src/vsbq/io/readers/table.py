@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from vsbq._typing import Float, ndarray
-from vsbq.errors import EvaluationsError, names_in_words
+import numpy as np
+
+from vsbq._typing import Float, Int, ndarray
+from vsbq.errors import EvaluationsError, count_in_words, names_in_words
 from vsbq.io.readers.limits import check_columns
 from vsbq.io.readers.number_format import hint
 
 LONGEST_NAME = 200
+
+
+def label_of(value: object) -> str:
+    """A cell of a column of labels as text: whole numbers without a point, nothing where it is empty."""
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value).strip()
 
 
 def check_header(names: list[str]) -> None:
@@ -48,6 +59,15 @@ class Column:
         """Whether no cell holds a number."""
         return self.trouble is not None and self.trouble.count == self.filled
 
+    def take(self, rows: Int[ndarray, " k"]) -> Column:
+        """Some of its rows. The first cell of the column that is no number is told of wherever a value is missing."""
+        values = self.values[rows]
+        if self.is_text:
+            return Column(values, replace(self.trouble, count=len(rows)) if self.trouble else None, len(rows))
+        filled = int(np.count_nonzero(~np.isnan(values)))
+        trouble = self.trouble if filled < len(rows) else None
+        return Column(values, trouble, filled if trouble is None else len(rows))
+
     def to_numpy(self) -> ndarray:
         """The values; text if the column holds no numbers, so that it is not taken for a parameter."""
         return self.values.astype(str) if self.is_text else self.values
@@ -59,6 +79,7 @@ class Table:
 
     parts: dict[str, Column]
     notes: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()  # the cells of one column as texts, where that was asked for; empty ones are ""
 
     @property
     def columns(self) -> list[str]:
@@ -67,6 +88,24 @@ class Table:
 
     def __getitem__(self, name: str, /) -> Column:
         return self.parts[name]
+
+    def split(self, column: str) -> dict[str, Table]:
+        """The rows of each label, in the order in which labels come first, without the column that they are of."""
+        self.check_names([column])
+        missing = sum(not label for label in self.labels)
+        if missing:
+            raise EvaluationsError(
+                f"{count_in_words(missing, 'row')} of column '{column}' {'is' if missing == 1 else 'are'} empty, so it "
+                "can't be told which fit they belong to. Fill them in, or leave them out."
+            )
+        rows: dict[str, list[int]] = {}
+        for row, label in enumerate(self.labels):
+            rows.setdefault(label, []).append(row)
+        others = [name for name in self.parts if name != column]
+        return {
+            label: Table({name: self.parts[name].take(np.array(chosen)) for name in others}, self.notes)
+            for label, chosen in rows.items()
+        }
 
     def check_numbers(self, names: list[str]) -> None:
         """Refuse cells that hold no numbers in columns that are to be used."""

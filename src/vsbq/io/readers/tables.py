@@ -117,21 +117,21 @@ def _head(stream: BufferedIOBase) -> bytes:
     return start
 
 
-def read_table(stream: BufferedReader, path: Path, text: TextFormat) -> Table:
-    """A table of any kind; the first bytes tell which."""
+def read_table(stream: BufferedReader, path: Path, text: TextFormat, labels: str | None = None) -> Table:
+    """A table of any kind; the first bytes tell which. `labels` is a column whose cells are kept as texts."""
     size, head, suffix = os.fstat(stream.fileno()).st_size, _head(stream), path.suffix.lower()
     if not head:
         raise EvaluationsError("it is empty. Write the table again.")
     if head.startswith(b"PK"):
-        return read_npz(stream, size)
+        return read_npz(stream, size, labels)
     if head.startswith(b"PAR1"):
-        return read_parquet(stream, size)
+        return read_parquet(stream, size, labels)
     most: float = float("inf")
     if head.startswith(b"\x1f\x8b"):
         with gzip.GzipFile(fileobj=stream) as packed:
             try:
                 suffix, most = Path(path.stem).suffix.lower(), most_bytes(size)
-                return read_text_table(packed, suffix, text, most)
+                return read_text_table(packed, suffix, text, most, labels)
             except (EOFError, zlib.error, gzip.BadGzipFile) as error:
                 raise EvaluationsError(f"its compression is damaged ({error}). Take another copy.") from error
     for start, remedy in REFUSED:
@@ -139,7 +139,7 @@ def read_table(stream: BufferedReader, path: Path, text: TextFormat) -> Table:
             raise EvaluationsError(remedy)
     if suffix in {".npz", ".parquet", ".db", ".sqlite"}:
         raise EvaluationsError(f"it does not start like a {suffix} file. Take another copy, or write it again.")
-    return read_text_table(stream, suffix, text, most)
+    return read_text_table(stream, suffix, text, most, labels)
 
 
 def _check_database(path: str | os.PathLike[str]) -> None:

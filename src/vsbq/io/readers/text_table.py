@@ -35,16 +35,20 @@ Row = tuple[int, list[str]]
 
 
 def read_text_table(
-    stream: io.BufferedReader | gzip.GzipFile, suffix: str, told: TextFormat, most_characters: float
+    stream: io.BufferedReader | gzip.GzipFile,
+    suffix: str,
+    told: TextFormat,
+    most_characters: float,
+    labels: str | None = None,
 ) -> Table:
-    """A table from the bytes of a text file."""
+    """A table from the bytes of a text file; with the cells of the column `labels` as they are written."""
     start = stream.read(4)
     stream.seek(0)
     spelling = told.spelling()
     found = told.encoding or next((name for bom, name in BOMS if start.startswith(bom)), "utf-8")
     try:
         with io.TextIOWrapper(stream, encoding=found) as text:
-            return _read(_lines(text, most_characters), suffix, spelling)
+            return _read(_lines(text, most_characters), suffix, spelling, labels)
     except UnicodeError as error:
         raise EvaluationsError(
             f"it is not text in {found} ({error!s:.200}). Save it as UTF-8, or pass its encoding, such as ",
@@ -81,7 +85,7 @@ def _lines(text: io.TextIOWrapper, most_characters: float) -> Iterator[Line]:
         yield number, line
 
 
-def _read(lines: Iterator[Line], suffix: str, spelling: Spelling | None) -> Table:
+def _read(lines: Iterator[Line], suffix: str, spelling: Spelling | None, labels: str | None) -> Table:
     comment, first = _start(lines)
     sample = [first, *islice(lines, 20)]
     separator = "\t" if suffix == ".tsv" else _separator([line for _, line in sample if not _skipped(line)])
@@ -93,7 +97,7 @@ def _read(lines: Iterator[Line], suffix: str, spelling: Spelling | None) -> Tabl
             body, header = chain([(number, header)], body), names
     names = [name.strip() for name in header]
     _check_header(names)
-    return _Reading(names, separator, spelling).table(body)
+    return _Reading(names, separator, spelling, labels).table(body)
 
 
 def _start(lines: Iterator[Line]) -> tuple[str | None, Line]:
@@ -168,7 +172,9 @@ def _check_header(names: list[str]) -> None:
 class _Reading:
     """A table while it is read: all numbers in one array, and what was odd about each column."""
 
-    def __init__(self, names: list[str], separator: str | None, spelling: Spelling | None) -> None:
+    def __init__(
+        self, names: list[str], separator: str | None, spelling: Spelling | None, labels: str | None = None
+    ) -> None:
         self.names, self.spelling, self.marks = names, spelling, Marks(separator)
         self.points_are_plain = spelling is None or spelling.decimal == "."
         self.numbers = array("d")
@@ -176,6 +182,8 @@ class _Reading:
         self.filled = [0] * len(names)  # cells of the other rows that are not empty
         self.bad = [0] * len(names)
         self.first_bad = [(0, "")] * len(names)
+        self.labelled = names.index(labels) if labels in names else None
+        self.labels: list[str] = []
 
     def table(self, rows: Iterator[Row]) -> Table:
         """Read all rows."""
@@ -190,10 +198,13 @@ class _Reading:
         self._check(ragged)
         unnamed = [name for name in self.names if not name or name.startswith("Unnamed: ")]
         notes = ("Left out a column without a name.",) if unnamed else ()
-        return Table({name: self.column(i) for i, name in enumerate(self.names) if name not in unnamed}, notes)
+        columns = {name: self.column(i) for i, name in enumerate(self.names) if name not in unnamed}
+        return Table(columns, notes, tuple(self.labels))
 
     def add(self, line: int, row: list[str]) -> None:
         """Read one row: at once if it is plain, else cell by cell."""
+        if self.labelled is not None:
+            self.labels.append(row[self.labelled].strip())
         together = "".join(row)
         if self.spelling is None and "." in together:
             self.marks.see_points(row, line)
