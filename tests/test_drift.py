@@ -69,3 +69,14 @@ def test_chunks_do_not_matter(rng, monkeypatch):
     monkeypatch.setattr(drift, "CHUNK", 7)
     parts = drift.spread(drift.fit_drift(hyp, factors, points, noise), hyp, factors, x)
     assert_allclose(parts.T @ parts, whole.T @ whole, rtol=1e-8)
+
+
+def test_rounding_errors_leave_nothing_open_among_dense_exact_evaluations(rng):
+    """Long scales, a large output and hardly any noise: the precision as a difference of huge numbers would be lost."""
+    hyp = Hyperparameters(np.zeros(2), np.log(50.0), 0.0, np.zeros(2), np.zeros(2))
+    points = rng.normal(size=(3000, 2))
+    noise = np.full(3000, 1e-5)
+    factors, _ = sgpr.fit_factors(hyp, points[:250], points, -0.5 * (points**2).sum(axis=1), noise)
+    x = 0.5 * rng.normal(size=(100, 2))
+    rows = drift.spread(drift.fit_drift(hyp, factors, points, noise), hyp, factors, x)
+    assert np.sqrt((rows**2).sum(axis=0)).max() < 0.01

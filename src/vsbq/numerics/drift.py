@@ -9,6 +9,7 @@ W_F the weights that the sparse GP would have if F were the values.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -45,31 +46,44 @@ def prior_sd(dimension: int) -> Float[ndarray, " p"]:
 def fit_drift(
     hyp: Hyperparameters, factors: Factors, points: Float[ndarray, "n d"], noise_variance: Float[ndarray, " n"]
 ) -> Drift:
-    """What evaluations at these points, with this noise, leave open of the mean; memory does not grow with n."""
+    """What evaluations at these points, with this noise, leave open of the mean; memory does not grow with n.
+
+    Fᵀ (Q + S)⁻¹ F is r(X)ᵀ S⁻¹ r(X) + W_Fᵀ K_ZZ W_F: a sum of squares, in which rounding errors of W_F show as what the
+    kernel leaves of φ. As a difference, of huge numbers, it would be lost to them.
+    """
     sd = prior_sd(points.shape[1])
-    gram, projection = np.zeros((len(sd), len(sd))), np.zeros((len(factors.inducing), len(sd)))
-    for start in range(0, len(points), CHUNK):
-        rows = slice(start, start + CHUNK)
-        noise_sd = np.sqrt(noise_variance[rows])
-        scaled = features(points[rows], hyp) * sd / noise_sd[:, None]
-        block = kernel(factors.inducing, points[rows], hyp) / noise_sd
-        gram += linalg.product(scaled.T, scaled)
-        projection += linalg.product(block, scaled)
-    half = linalg.solve_lower(factors.chol_kernel, np.asfortranarray(projection))
-    half = linalg.solve_lower(factors.chol_v, half)
-    # In units of the prior no direction is known less precisely than by it; rounding may say otherwise.
-    values, vectors = np.linalg.eigh(gram - linalg.product(half.T, half) + np.eye(len(sd)))
-    root = sd[:, None] * vectors / np.sqrt(np.maximum(values, 1.0))
+    projection = np.zeros((len(factors.inducing), len(sd)))
+    for rows in _chunks(len(points)):
+        block = kernel(factors.inducing, points[rows], hyp) / noise_variance[rows]
+        projection += linalg.product(block, features(points[rows], hyp))
+    half = linalg.solve_lower(factors.chol_v, linalg.solve_lower(factors.chol_kernel, np.asfortranarray(projection)))
     lifted = linalg.solve_lower(factors.chol_v, half, transpose=True)
-    weights = linalg.solve_lower(factors.chol_kernel, lifted, transpose=True) / sd
+    weights = linalg.solve_lower(factors.chol_kernel, lifted, transpose=True)
+    smooth = linalg.product(np.asfortranarray(factors.chol_kernel).T, weights) * sd
+    precision = np.eye(len(sd)) + linalg.product(smooth.T, smooth)
+    for rows in _chunks(len(points)):
+        left = _open_part(weights, hyp, factors, points[rows]) * sd / np.sqrt(noise_variance[rows])[:, None]
+        precision += linalg.product(left.T, left)
+    values, vectors = np.linalg.eigh(precision)
+    root = sd[:, None] * vectors / np.sqrt(np.maximum(values, 1.0))
     return Drift(np.ascontiguousarray(weights), np.ascontiguousarray(root))
+
+
+def _open_part(
+    weights: Float[ndarray, "m p"], hyp: Hyperparameters, factors: Factors, x: Float[ndarray, "n d"]
+) -> Float[ndarray, "n p"]:
+    """r(x), one row for each point."""
+    return features(x, hyp) - linalg.product(kernel(x, factors.inducing, hyp), weights)
+
+
+def _chunks(n: int) -> Iterator[slice]:
+    for start in range(0, n, CHUNK):
+        yield slice(start, start + CHUNK)
 
 
 def spread(drift: Drift, hyp: Hyperparameters, factors: Factors, x: Float[ndarray, "n d"]) -> Float[ndarray, "p n"]:
     """rootᵀ r(x): products of its columns are the covariance that the open mean adds."""
     out = np.empty((drift.root.shape[1], len(x)))
-    for start in range(0, len(x), CHUNK):
-        rows = slice(start, start + CHUNK)
-        open_part = features(x[rows], hyp) - linalg.product(kernel(x[rows], factors.inducing, hyp), drift.weights)
-        out[:, rows] = linalg.product(drift.root.T, open_part.T)
+    for rows in _chunks(len(x)):
+        out[:, rows] = linalg.product(drift.root.T, _open_part(drift.weights, hyp, factors, x[rows]).T)
     return out
