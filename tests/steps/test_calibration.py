@@ -73,7 +73,7 @@ def test_without_a_block_the_mean_is_that_of_a_fit_without_it(passes, rng):
 def test_too_few_points_for_blocks_say_nothing(rng):
     points = rng.uniform(-3, 3, (14, 2))
     found = calibrate(hyperparameters(1.0), points[::3].copy(), (points, points[:, 0], np.ones(14)), points[:, 1], rng)
-    assert found == (None, 0, 0.0, None)
+    assert found == (None, 0, 0.0, None, ())
 
 
 def test_fewer_points_are_held_out_in_fewer_blocks(rng):

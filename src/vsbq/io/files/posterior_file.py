@@ -42,8 +42,9 @@ where the density is zero, with the refined evidence. Arrays of what there is no
 `evaluations_sd`, `evaluations_log_prior` and the plausible bounds are there only if they were given. The header holds
 `format`, `format_version`, `vsbq_version`, `names`, `components` (K), `offset` (added to `elbo.value` it is the
 evidence lower bound, to `evidence.value` the log evidence), `elbo`, `surrogate`, `evaluations`, `history`, `evidence`,
-`refined`, `tag`, `far_bounds`, `support` and `checksum`: the SHA-256 of `json.dumps(header without checksum,
-sort_keys=True)` followed by the bytes of the arrays in the order of their names. It finds damage; it is no signature.
+`refined`, `tag`, `far_bounds`, `support`, `diagnosis` (verdict and findings; null in earlier files) and `checksum`: the
+SHA-256 of `json.dumps(header without checksum, sort_keys=True)` followed by the bytes of the arrays in the order of
+their names. It finds damage; it is no signature.
 Draws with NumPy alone:
 
     import json, numpy as np
@@ -203,6 +204,7 @@ def _take_apart(posterior: Posterior, compact: bool) -> tuple[Header, Arrays]:
         tag=posterior.tag,
         far_bounds=posterior.space.near is not None,
         support=support,
+        diagnosis=posterior.diagnosis,
     )
     return header, {name: np.ascontiguousarray(array, dtype="<f8") for name, array in arrays.items()}
 
@@ -250,6 +252,7 @@ def _put_together(header: Header, arrays: Arrays) -> Posterior:
         evidence_estimate=header.evidence if header.refined is None else None,
         support=support,
         tag=header.tag,
+        diagnosis=header.diagnosis,
     )
 
 

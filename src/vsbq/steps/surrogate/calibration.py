@@ -59,6 +59,7 @@ class Calibration(NamedTuple):
     passes: int  # residual passes of the mean: as many as are allowed, or none if blocks are then predicted worse
     tested: float  # held-out evaluations that were predicted, as a share of those that it takes, at most 1
     sides: Sides | None  # what the outermost evaluations decide
+    errors: tuple[float, ...] = ()  # of each block, root mean square in predicted standard deviations
 
 
 def calibrate(
@@ -90,7 +91,8 @@ def calibrate(
     without = np.array([block[chosen].without for block in judged])
     tested = min(1.0, sum(len(block.tested) for block in blocks) / (BLOCKS * LEAST_TESTED))
     sides = _outermost(hyp, inducing, (points, values, noise), level[rows], axes)
-    return Calibration(without, chosen * passes, tested, sides)
+    errors = tuple(float(np.sqrt(block[chosen].error)) for block in judged)
+    return Calibration(without, chosen * passes, tested, sides, errors)
 
 
 def _outermost(
