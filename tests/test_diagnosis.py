@@ -115,9 +115,14 @@ def test_beyond(post):
 
 def test_support(post):
     assert level(with_evidence(post, guessed=0.1), "support") == "doubtful"
-    assert level(with_evidence(post, untrusted=2.0), "support") == "rejected"
+    assert level(with_evidence(post, guessed=2.0), "support") == "rejected"
     assert level(with_history(post, "refinement", share_outside=0.1), "support") == "doubtful"
     assert "10.0% of the probability" in message(with_history(post, "refinement", share_outside=0.1), "support")
+
+
+def test_around(post):
+    assert level(with_evidence(post, untrusted=0.5), "around") == "doubtful"
+    assert level(with_evidence(post, untrusted=3.0), "around") == "rejected"
 
 
 def test_surrogate(post):

@@ -25,7 +25,10 @@ THREE_LINES = "**From here to the posterior:**\n\n"
 #: Pages whose blocks of Python, and of the shell where SHELL says so, run one after the other.
 FAST = [
     "README.md",
-    *(f"docs/{name}.md" for name in ("bounds", "files", "guide", "modes", "prior", "quickstart", "report")),
+    *(
+        f"docs/{name}.md"
+        for name in ("bounds", "did_it_work", "files", "guide", "modes", "prior", "quickstart", "report")
+    ),
 ]
 SLOW = [f"docs/{name}.md" for name in ("cli", "comparison", "handover", "next", "noise", "troubleshooting")]
 SHELL = {"cli.md", "processes.md"}

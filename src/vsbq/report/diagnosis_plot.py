@@ -9,7 +9,7 @@ from vsbq.numerics.contours import POSTERIOR, SURROUNDINGS, contour_depth
 from vsbq.posterior import Posterior
 from vsbq.posterior.diagnosis import Diagnosis, Finding
 from vsbq.posterior.diagnosis.distance import marginal_distance, reweighted
-from vsbq.posterior.diagnosis.edges import Edge, edges
+from vsbq.posterior.diagnosis.edges import USUAL, Edge, edges
 from vsbq.posterior.diagnosis.measures import MOST_CHANGE, UNSURE, Rows, View
 
 try:
@@ -88,7 +88,7 @@ def _under(axes: Axes, posterior: Posterior, view: View, rows: Rows, sides: list
     right.scatter(posterior.space.inverse(plain)[some, i], depth * level[some], s=4, color=GREY, linewidths=0)
     right.set_ylabel("evaluations: nats below the best", fontsize=8)
     for edge in sides:
-        if edge.cut > 0:
+        if edge.cut > USUAL:
             centre = np.zeros((1, posterior.dimension))
             centre[0, i] = edge.end
             axes.axvline(posterior.space.inverse(centre)[0, i], color=COLOURS["rejected"], linestyle="--")
@@ -96,7 +96,7 @@ def _under(axes: Axes, posterior: Posterior, view: View, rows: Rows, sides: list
     axes.set_xlim(low - 0.3 * (high - low), high + 0.3 * (high - low))
     axes.set_xlabel(posterior.names[i], fontsize=8)
     axes.set_yticks([])
-    cut = " (dashed: it is cut off there)" if any(edge.cut > 0.03 for edge in sides) else ""
+    cut = " (dashed: it is cut off there)" if any(edge.cut > USUAL for edge in sides) else ""
     axes.set_title(f"Evaluations under the posterior{cut}", fontsize=10)
 
 

@@ -110,9 +110,12 @@ def _evidence_parts(post: Posterior, limits: Thresholds) -> Iterator[Finding]:
     share = -np.expm1(-evidence.sides)
     words = f"{share:.1%} of the probability lies beyond the outermost evaluations and is doubted."
     yield judged("beyond", evidence.sides, limits.limit("beyond"), words, MORE)
-    guessed = max(1 - np.exp(-evidence.guessed), tried.share_outside, -np.expm1(-evidence.untrusted))
+    guessed = max(float(-np.expm1(-evidence.guessed)), tried.share_outside)
     words = f"{guessed:.1%} of the probability lies where the surrogate guesses or is not trusted."
-    yield judged("support", float(guessed), limits.limit("support"), words, MORE)
+    yield judged("support", guessed, limits.limit("support"), words, MORE)
+    more = float(np.expm1(evidence.untrusted))
+    words = f"The surrogate sees {more:.1%} as much again where it is not trusted."
+    yield judged("around", more, limits.limit("around"), words, MORE)
 
 
 def _unsure(view: View, limit: Limit) -> Finding:

@@ -41,9 +41,10 @@ class Thresholds:
     cut_off: Pair = (0.10, 0.30)  # marginal density where belief ends, relative to its peak
     beyond: Pair = (0.05, 0.50)  # nats: mass beyond the outermost evaluations, as far as it is doubted
     support: Pair = (0.05, 0.30)  # share of the mass where the surrogate guesses or is not trusted
+    around: Pair = (0.30, 3.0)  # mass that the surrogate sees where it is not trusted, relative to that where it is
     unsure: Pair = (0.25, 0.70)  # share of the mass where the surrogate's sd is above half a nat
     surrogate: Pair = (3.0, 30.0)  # error of held-out blocks, in predicted standard deviations
-    held_out: Pair = (0.15, 0.50)  # distance between the posteriors with and without a block of evaluations
+    held_out: Pair = (0.21, 0.63)  # distance between the posteriors with and without a block of evaluations
     sisters: Pair = (0.05, 0.25)  # distance between the posteriors of the surrogates that are averaged over
     refits: Pair = (0.10, 0.30)  # distance between this posterior and those of further fits
     refit_evidence: Pair = (0.5, 2.0)  # nats between their log evidences
