@@ -335,6 +335,16 @@ def test_other_names_lead_to_none(name, rng):
     assert not [finding for finding in found if finding.topic == "loss"]
 
 
+@pytest.mark.parametrize(
+    ("best", "asked"), [(-0.25, True), (0.9, True), (-0.001, False), (-512.0, False), (7.0, False)]
+)
+def test_values_that_could_be_a_loss_lead_to_a_question_and_no_warning(best, asked, rng):
+    x = several_runs(rng)
+    ev = Evaluations(x, -0.5 * (x**2).sum(axis=1) + 0.5 * (x**2).sum(axis=1).min() + best)
+    assert topics(ev) == []
+    assert ("loss" in topics(ev, "info")) == asked
+
+
 # Values that cannot be of one function
 
 

@@ -109,6 +109,8 @@ def test_the_code_of_a_page_runs(name, elsewhere):
         if name == "docs/handover.md":  # other people's libraries warn
             warnings.simplefilter("ignore")
             warnings.simplefilter("error", vsbq.VsbqWarning)
+        if name == "docs/next.md":  # its first fit is doubtful, and the page says so
+            warnings.simplefilter("ignore", vsbq.VsbqWarning)
         assert run(page) > 0
 
 

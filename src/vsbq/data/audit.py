@@ -11,7 +11,7 @@ from scipy.spatial import cKDTree
 
 from vsbq._typing import Bool, Float, ndarray
 from vsbq.data.consistency import find_offset, find_outliers
-from vsbq.data.losses import LOSS_WORDS, looks_unlogged, loss_word, steepness
+from vsbq.data.losses import LOSS_WORDS, could_be_loss, looks_unlogged, loss_word, steepness
 from vsbq.data.runs import tell_runs
 from vsbq.data.signs import duplicate_groups, looks_negated
 from vsbq.errors import Argument, Message, count_in_words, names_in_words, rows_in_words
@@ -200,6 +200,13 @@ def _loss(finite: Evaluations, zeros: int, values_name: str | None) -> Iterator[
             "the noise variance."
         )
         yield Finding("warning", "loss", message)
+    elif word is None and finite.log_prior is None and could_be_loss(values):
+        message = (
+            f"The best value is {float(values.max()):.3g}, and none is above it by its nature if it is a loss with the "
+            "sign changed, or R². Values cannot tell: is it a log density with all factors? The log likelihood of n "
+            "residuals of standard deviation s is -n * MSE / (2 * s**2)."
+        )
+        yield Finding("info", "loss", message)
 
 
 def _consistency(finite: Evaluations) -> Iterator[Finding]:

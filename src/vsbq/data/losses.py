@@ -8,7 +8,7 @@ import numpy as np
 
 from vsbq._typing import Float, ndarray
 
-__all__ = ["LOSS_WORDS", "looks_unlogged", "loss_word", "steepness"]
+__all__ = ["LOSS_WORDS", "could_be_loss", "looks_unlogged", "loss_word", "steepness"]
 
 #: Rows that it takes to tell, and the share of them, the farthest ones, from which the steepness is taken.
 LEAST_ROWS = 20
@@ -17,6 +17,9 @@ FAR = 0.8
 #: Values this close to zero, relative to the highest, are those of a density far from its mode; and the share of them.
 NEXT_TO_ZERO = 1e-6
 LEAST_ZERO = 0.1
+
+#: The best of a loss per data point, with the sign changed, is between these; closer to zero it is a density's own.
+LOWEST_LOSS, HIGHEST_LOSS = -10.0, -0.01
 
 #: Names of losses that are no log density, and what to do about each.
 LOSS_WORDS = {
@@ -52,6 +55,13 @@ def looks_unlogged(values: Float[ndarray, " n"]) -> bool:
     if len(values) < LEAST_ROWS or best <= 0 or values.min() < 0:
         return False
     return bool(np.mean(values < NEXT_TO_ZERO * best) >= LEAST_ZERO)
+
+
+def could_be_loss(values: Float[ndarray, " n"]) -> bool:
+    """Whether the best value is where that of a loss per data point with the sign changed, or of R², would be: a little
+    below zero, or up to one. Many log densities are there too, so that this is a question and no accusation."""
+    best = float(values.max())
+    return LOWEST_LOSS < best < HIGHEST_LOSS or 0.0 < best <= 1.0
 
 
 def steepness(points: Float[ndarray, "n d"], values: Float[ndarray, " n"]) -> float | None:
