@@ -72,12 +72,22 @@ def test_the_density_of_a_corrected_posterior_is_normalised(post):
 
 def test_where_weights_cannot_help_it_says_so(post):
     points = post.check_points(400, rng=2)
-    with pytest.warns(VsbqWarning, match=r"too far from the model|too few to correct.*post\.update"):
+    with pytest.warns(VsbqWarning, match=r"cannot correct the posterior|too few to correct.*post\.update"):
         same = post.reweight(points, elsewhere(points))
     assert same.verdict != "trusted"
     np.testing.assert_array_equal(same.sample(5, rng=0), post.sample(5, rng=0))
     assert same.log_evidence == post.log_evidence
     assert same.diagnose().finding("too few").level == "trusted"  # what was known before is kept
+
+
+def test_a_few_heavy_weights_among_even_ones_are_a_doubt_only(post):
+    points = post.check_points(500, rng=2)
+    values = narrow(points)
+    values[:3] += [2.5, 3.5, 4.5]
+    with pytest.warns(VsbqWarning, match="cannot correct"):
+        same = post.reweight(points, values)
+    assert same.diagnose().finding("k-hat").number > 0.7
+    assert same.verdict in {"doubtful", "rejected"}
 
 
 def test_points_out_values_in_is_the_same_as_a_call(post):

@@ -38,6 +38,9 @@ WIDE_FACTOR = 2.0
 LEAST_POINTS = 50
 LEAST_EFFECTIVE = 25.0
 
+#: Share of the points from which on the weights are even but for a few.
+EVEN_SHARE = 0.8
+
 #: Noise in nats beyond which weights are mostly noise.
 MOST_NOISE = 1.0
 
@@ -248,8 +251,10 @@ def _findings(post: Posterior, weighted: _Weighted, n: int, noise: float) -> Ite
         words = f"{told}, {why}: the posterior is as it was."
         yield Finding("k-hat", level, float(k_hat), limit.threshold(k_hat), words, remedy)
     elif limit.level(k_hat) != "trusted":
-        words = f"{told}: the posterior is too far from the model to be corrected by weights, and is as it was."
-        yield judged("k-hat", k_hat, limit, words, remedy)
+        # A few heavy weights among even ones are a doubt, but no proof that the posterior is wrong.
+        level = "doubtful" if effective >= EVEN_SHARE * n else limit.level(k_hat)
+        words = f"{told}: weights cannot correct the posterior, and it is as it was."
+        yield Finding("k-hat", level, float(k_hat), limit.doubtful, words, remedy)
     else:
         moved = f"by them, which moves it by {weighted.moves:.0%} of its mass"
         agrees = "; it agrees with them as well as so few points can tell, and its draws stay as they are"
