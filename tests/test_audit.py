@@ -384,3 +384,10 @@ def test_steps_of_finite_differences_are_no_coverage(rng):
     copies = np.repeat(x[np.argsort(-y)[:5]], 20, axis=0) + 1e-9 * rng.normal(size=(100, 3))
     both = np.concatenate([x, copies])
     assert "top region" in topics(Evaluations(both, -0.5 * (both**2).sum(axis=1)))
+
+
+def test_points_along_the_axes_are_no_trouble(rng):
+    """Most values of each parameter are the same, as for an optimiser that moves along one axis at a time."""
+    x = np.zeros((120, 4))
+    x[np.arange(120), np.arange(120) % 4] = rng.normal(size=120)
+    assert "outliers" not in topics(Evaluations(x + 3.0, -0.5 * (x**2).sum(axis=1)))

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from vsbq._typing import Bool, Float, ndarray
-from vsbq.data.consistency import find_offset, find_outliers
+from vsbq.data.consistency import find_offset, find_outliers, unit_of
 from vsbq.data.losses import LOSS_WORDS, could_be_loss, looks_unlogged, loss_word, steepness
 from vsbq.data.runs import tell_runs
 from vsbq.data.signs import duplicate_groups, looks_negated
@@ -263,8 +263,8 @@ def _noise(finite: Evaluations) -> Iterator[Finding]:
 
 def _neighbour_scatter(points: Float[ndarray, "n d"], values: Float[ndarray, " n"]) -> float | None:
     """The standard deviation that differences between nearest neighbours suggest; an upper bound of the noise."""
-    unit = np.maximum(points.std(axis=0), 1e-300)
-    if len(points) < 10 or not np.isfinite(unit).all():
+    unit = unit_of(points)
+    if len(points) < 10 or not np.isfinite(points / unit).all():
         return None
     nearest = np.asarray(cKDTree(points / unit).query(points / unit, 2)[1])
     other = np.where(nearest[:, 1] == np.arange(len(points)), nearest[:, 0], nearest[:, 1])
@@ -286,7 +286,8 @@ def _top_region(finite: Evaluations) -> Iterator[Finding]:
 
 def distinct_points(points: Float[ndarray, "n d"]) -> int:
     """How many points there are; those that differ by a hundredth of the spread, as in finite differences, are one."""
-    unit = GRAIN * np.maximum(points.std(axis=0), 1e-300)
+    spread = points.std(axis=0)
+    unit = GRAIN * np.where(spread > 0, spread, 1.0)
     cells = np.floor(points / unit)
     return len(np.unique(cells, axis=0)) if np.isfinite(cells).all() else len(points)
 

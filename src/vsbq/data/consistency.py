@@ -10,7 +10,7 @@ from scipy.spatial import cKDTree
 from vsbq._typing import Float, Int, ndarray
 from vsbq.numerics.contours import POSTERIOR, SURROUNDINGS, contour_depth, highest
 
-__all__ = ["Offset", "find_offset", "find_outliers"]
+__all__ = ["Offset", "find_offset", "find_outliers", "unit_of"]
 
 #: The highest rows are looked at, a share of all and at least so many.
 LOOKED_AT = 0.02
@@ -32,6 +32,13 @@ LEAST_ERRORS = 5.0
 AGREEING = 0.9
 
 
+def unit_of(points: Float[ndarray, "n d"]) -> Float[ndarray, " d"]:
+    """The spread of each parameter, one where it does not vary: that of its middle, or of all if most are the same."""
+    middle, every = np.subtract(*np.quantile(points, [0.9, 0.1], axis=0)), points.std(axis=0)
+    unit = np.where(middle > 0, middle, every)
+    return np.asarray(np.where((unit > 0) & np.isfinite(unit), unit, 1.0))
+
+
 def find_outliers(
     points: Float[ndarray, "n d"], values: Float[ndarray, " n"], noise: Float[ndarray, " n"]
 ) -> Int[ndarray, " k"]:
@@ -42,7 +49,7 @@ def find_outliers(
     count = NEIGHBOURS * (points.shape[1] + 1)
     if len(points) < 3 * count:
         return np.empty(0, dtype=np.int64)
-    scaled = points / np.maximum(np.subtract(*np.quantile(points, [0.9, 0.1], axis=0)), 1e-300)
+    scaled = points / unit_of(points)
     rows = highest(values, max(LEAST_LOOKED_AT, int(LOOKED_AT * len(values))))
     others = np.setdiff1d(np.arange(len(values)), rows)
     if len(others) < count:
@@ -106,7 +113,7 @@ def _offset_at(
     early, late = near[near < cut], near[near >= cut]
     if min(len(early), len(late)) < PAIRS:
         return None
-    scaled = points / np.maximum(points[near].std(axis=0), 1e-300)
+    scaled = points / unit_of(points[near])
     distance, partner = map(np.asarray, cKDTree(scaled[early]).query(scaled[late]))
     # Each early row once, the closest pairs first.
     order = np.argsort(distance, kind="stable")

@@ -74,8 +74,8 @@ def steepness(points: Float[ndarray, "n d"], values: Float[ndarray, " n"]) -> fl
     if len(values) < max(LEAST_ROWS, 3 * points.shape[1]):
         return None
     away = points - points[int(np.argmax(values))]
-    unit = np.maximum(points.std(axis=0), 1e-300)
-    z = away / unit
+    spread = points.std(axis=0)
+    z = away / np.where(spread > 0, spread, 1.0)
     cov = np.atleast_2d(np.cov(z.T)) + 1e-9 * np.eye(points.shape[1])
     if not np.isfinite(cov).all():
         return None
