@@ -18,6 +18,7 @@ from vsbq.errors import VsbqError
 from vsbq.fit import fit
 from vsbq.posterior import Posterior
 from vsbq_bench.cases.place import find_place
+from vsbq_bench.job import _commit
 from vsbq_bench.lines import _drop_cut_line
 from vsbq_bench.metrics import gskl, mmtv
 from vsbq_bench.problems import Problem
@@ -77,7 +78,7 @@ def run_trial(trial: Trial, cache: Path) -> dict[str, Any]:
         results = _results(post, place.problem, rng)
     except VsbqError as error:
         results = {"verdict": "refused", "error": f"{type(error).__name__}: {error}"[:300]}
-    return about | results | {"seconds": perf_counter() - start}
+    return about | results | {"seconds": perf_counter() - start, "commit": _commit()}
 
 
 def _trace(trial: Trial, cache: Path) -> Trace:
