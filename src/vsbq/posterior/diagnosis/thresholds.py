@@ -35,8 +35,9 @@ class Limit(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholds:
-    """Limits of the findings, by their names. `benchmarks/choose_thresholds.py` chooses them from the development half
-    of the study of verdicts; docs/trust.md has what they do on the other half."""
+    """Limits of the findings, by their names: first guesses, of which only that of held-out blocks was moved by a look
+    at development fits. `benchmarks/choose_thresholds.py` is to choose them from the development half of the study of
+    verdicts; docs/trust.md has what they do."""
 
     cut_off: Pair = (0.10, 0.30)  # marginal density where belief ends, relative to its peak
     beyond: Pair = (0.05, 0.50)  # nats: mass beyond the outermost evaluations, as far as it is doubted
