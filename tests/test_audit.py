@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vsbq.data.audit import Audit, Finding, audit, copied_column, duplicate_groups, looks_negated
+from vsbq.data.audit import Audit, Finding, audit
 from vsbq.data.evaluations import Evaluations
+from vsbq.data.signs import copied_column, duplicate_groups, looks_negated
 
 
 def gaussian(seed=0, n=600, d=2, **options):
@@ -94,11 +95,15 @@ def test_values_that_stand_for_a_failure():
     assert "12 evaluations at different points share" in message(with_values(ev, y), "stand-in value")
 
 
-def test_noise_beyond_the_spread():
+def test_noise_beyond_what_neighbours_differ_by(rng):
     ev = gaussian()
     assert topics(with_values(ev, ev.log_density, log_density_sd=0.1)) == []
     assert topics(with_values(ev, ev.log_density, log_density_sd=5.0)) == ["noise"]
-    assert "not variances" in message(with_values(ev, ev.log_density, log_density_sd=5.0), "noise")
+    assert "Check that log_density_sd holds standard" in message(
+        with_values(ev, ev.log_density, log_density_sd=5.0), "noise"
+    )
+    noisy = ev.log_density + 5.0 * rng.standard_normal(len(ev))
+    assert "noise" not in topics(with_values(ev, noisy, log_density_sd=5.0))  # as noisy as it is said to be
 
 
 def test_few_evaluations_in_the_top_region():
@@ -122,8 +127,9 @@ def test_best_evaluations_that_pile_up_at_a_bound():
     points = np.column_stack([rng.uniform(0, 1, 2000) ** 4, rng.uniform(0, 1, 2000)])
     bounds = {"a": (0, 1), "b": (0, 1)}
     ev = Evaluations(points, -300 * points[:, 0], names=["a", "b"], bounds=bounds)
-    assert topics(ev) == ["pile-up"]
-    assert "hard bound of 'a'. Widen the bound" in message(ev, "pile-up")
+    assert topics(ev) == []  # a density that is highest at its bound is nothing to worry about
+    assert "pile-up" in topics(ev, "info")
+    assert "hard bound of 'a', where the density may be highest" in message(ev, "pile-up")
 
 
 def test_an_audit_of_few_or_no_finite_rows_still_speaks():
@@ -268,3 +274,120 @@ def test_a_density_without_limit_is_named(rng):
 def test_a_density_that_vanishes_at_its_bound_is_not_accused(rng):
     assert not [f for f in audit(scale_of_a_spike(rng, 400, 2.0)).warnings if f.topic == "unbounded density"]
     assert not [f for f in audit(scale_of_a_spike(rng, 400, 0.0)).warnings if f.topic == "unbounded density"]
+
+
+# Values that are no log density
+
+
+def several_runs(rng, d=3, runs=4, steps=80, width=10.0):
+    """Runs that start in a wide box and contract towards the mode of a standard normal."""
+    rows = []
+    for _ in range(runs):
+        start = rng.uniform(-width, width, (5 * d, d))
+        best = start[np.argmin((start**2).sum(axis=1))]
+        shrink = np.exp(-np.linspace(0, 4, steps))[:, None]
+        rows += [start, best * shrink + shrink * rng.normal(size=(steps, d))]
+    return np.concatenate(rows)
+
+
+LOSSES = {
+    "mean square": lambda nats: -(1.0 + nats / 50),
+    "root mean square": lambda nats: -np.sqrt(1.0 + nats / 50),
+    "R2": lambda nats: 0.9 - nats / 500,
+    "density": lambda nats: np.exp(-nats),
+}
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+@pytest.mark.parametrize("bounds", [None, [(-10, 10)] * 3])
+def test_losses_that_flatten_are_named(kind, bounds, rng):
+    x = several_runs(rng)
+    ev = Evaluations(x, LOSSES[kind](0.5 * (x**2).sum(axis=1)), bounds=bounds, check_sign=False)
+    assert "loss" in topics(ev)
+    assert ("Pass its logarithm" if kind == "density" else "mean square, its root, R²") in message(ev, "loss")
+
+
+@pytest.mark.parametrize("bounds", [None, [(-10, 10)] * 3])
+def test_healthy_traces_are_not_accused_of_a_loss(bounds, rng):
+    x = several_runs(rng)
+    ev = Evaluations(x, -0.5 * (x**2).sum(axis=1), bounds=bounds)
+    assert topics(ev) == []
+    chain = rng.normal(size=(1000, 3))
+    assert "loss" not in topics(Evaluations(chain, -0.5 * (chain**2).sum(axis=1)))
+
+
+@pytest.mark.parametrize(
+    ("name", "severity"), [("MSE", "warning"), ("val_rmse", "warning"), ("r2", "warning"), ("chi2", "info")]
+)
+def test_the_name_of_a_column_leads_to_a_question(name, severity, rng):
+    x = several_runs(rng)
+    found = audit(Evaluations(x, -0.5 * (x**2).sum(axis=1)), values_name=name).findings
+    (one,) = [finding for finding in found if finding.topic == "loss"]
+    assert one.severity == severity
+    assert f"called '{name}'" in one.message
+    assert one.message.endswith("Are they a log density?")
+
+
+@pytest.mark.parametrize("name", ["log_density", "logp", "lnprob", "ll", "posterior"])
+def test_other_names_lead_to_none(name, rng):
+    x = several_runs(rng)
+    found = audit(Evaluations(x, -0.5 * (x**2).sum(axis=1)), values_name=name).findings
+    assert not [finding for finding in found if finding.topic == "loss"]
+
+
+@pytest.mark.parametrize(
+    ("best", "asked"), [(-0.25, True), (0.9, True), (-0.001, False), (-512.0, False), (7.0, False)]
+)
+def test_values_that_could_be_a_loss_lead_to_a_question_and_no_warning(best, asked, rng):
+    x = several_runs(rng)
+    ev = Evaluations(x, -0.5 * (x**2).sum(axis=1) + 0.5 * (x**2).sum(axis=1).min() + best)
+    assert topics(ev) == []
+    assert ("loss" in topics(ev, "info")) == asked
+
+
+# Values that cannot be of one function
+
+
+def test_values_that_claim_to_be_high_are_named(rng):
+    x = several_runs(rng)
+    y = -0.5 * (x**2).sum(axis=1)
+    wrong = np.argsort(y)[[30, 60]]
+    y[wrong] = 4.0
+    ev = Evaluations(x, y)
+    assert "outliers" in topics(ev)
+    assert any(f"row {row}" in message(ev, "outliers") or f" {row} " in message(ev, "outliers") for row in wrong)
+    y[wrong] = -0.5 * (x[wrong] ** 2).sum(axis=1)
+    assert "outliers" not in topics(Evaluations(x, y))
+
+
+def test_runs_that_are_offset_are_named(rng):
+    x = several_runs(rng)
+    y = -0.5 * (x**2).sum(axis=1)
+    y[len(y) // 2 :] += 4.0
+    ev = Evaluations(x, y)
+    assert "offset" in topics(ev)
+    assert "higher than before at the same places" in message(ev, "offset")
+    assert "offset" not in topics(Evaluations(x, -0.5 * (x**2).sum(axis=1)))
+
+
+def test_runs_are_told_from_the_order_of_the_rows(rng):
+    x = several_runs(rng)
+    y = -0.5 * (x**2).sum(axis=1)
+    assert "like 4 runs" in message(Evaluations(x, y), "runs")
+    order = rng.permutation(len(x))
+    assert "like one run" in message(Evaluations(x[order], y[order]), "runs")
+
+
+def test_steps_of_finite_differences_are_no_coverage(rng):
+    x = several_runs(rng, runs=1, steps=4)
+    y = -0.5 * (x**2).sum(axis=1)
+    copies = np.repeat(x[np.argsort(-y)[:5]], 20, axis=0) + 1e-9 * rng.normal(size=(100, 3))
+    both = np.concatenate([x, copies])
+    assert "top region" in topics(Evaluations(both, -0.5 * (both**2).sum(axis=1)))
+
+
+def test_points_along_the_axes_are_no_trouble(rng):
+    """Most values of each parameter are the same, as for an optimiser that moves along one axis at a time."""
+    x = np.zeros((120, 4))
+    x[np.arange(120), np.arange(120) % 4] = rng.normal(size=120)
+    assert "outliers" not in topics(Evaluations(x + 3.0, -0.5 * (x**2).sum(axis=1)))

@@ -19,6 +19,7 @@ ACTIONS = (
     ["table"],
     ["figures"],
     ["page", "page.md"],
+    ["trust"],
     ["cases"],
     ["compare", "old.jsonl", "new.jsonl", "--method", "name"],
 )

@@ -25,7 +25,10 @@ THREE_LINES = "**From here to the posterior:**\n\n"
 #: Pages whose blocks of Python, and of the shell where SHELL says so, run one after the other.
 FAST = [
     "README.md",
-    *(f"docs/{name}.md" for name in ("bounds", "files", "guide", "modes", "prior", "quickstart", "report")),
+    *(
+        f"docs/{name}.md"
+        for name in ("bounds", "did_it_work", "files", "guide", "modes", "prior", "quickstart", "report")
+    ),
 ]
 SLOW = [f"docs/{name}.md" for name in ("cli", "comparison", "handover", "many", "next", "noise", "troubleshooting")]
 SHELL = {"cli.md", "processes.md"}
@@ -106,6 +109,8 @@ def test_the_code_of_a_page_runs(name, elsewhere):
         if name == "docs/handover.md":  # other people's libraries warn
             warnings.simplefilter("ignore")
             warnings.simplefilter("error", vsbq.VsbqWarning)
+        if name == "docs/next.md":  # its first fit is doubtful, and the page says so
+            warnings.simplefilter("ignore", vsbq.VsbqWarning)
         assert run(page) > 0
 
 

@@ -237,7 +237,8 @@ def test_one_parameter(rng):
 
 def test_the_algorithm_as_printed(gaussian):
     points, log_density, _ = gaussian
-    post = vsbq.fit(points, log_density, settings=vsbq.Settings.paper(), rng=1, progress=False)
+    with pytest.warns(vsbq.VsbqWarning, match="was not refined"):
+        post = vsbq.fit(points, log_density, settings=vsbq.Settings.paper(), rng=1, progress=False)
     assert len(post.mixture.means) == 50
     assert agrees(post.elbo, LOG_Z, 0.1)  # diagonal components of a correlated normal
     scales = np.einsum("kii->ki", post.mixture.trils)

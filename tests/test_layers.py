@@ -63,14 +63,17 @@ DOORS = {
         "vsbq.io.record",
     },
     "posterior/posterior.py": {
+        "vsbq.analysis.check",
         "vsbq.analysis.comparison",
         "vsbq.analysis.prior_change",
+        "vsbq.analysis.refits",
         "vsbq.analysis.suggest",
         "vsbq.analysis.update",
         "vsbq.io.files.exports",
         "vsbq.io.files.posterior_file",
         "vsbq.io.files.starts",
         "vsbq.report.corner",
+        "vsbq.report.diagnosis_plot",
         "vsbq.report.page",
     },
 }

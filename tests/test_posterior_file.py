@@ -664,7 +664,8 @@ def test_a_fit_to_few_points_comes_back(tmp_path, rng):
     """So few that no block of evaluations could be held out."""
     x = rng.normal(size=(40, 2))
     x[12:] *= 8 / np.linalg.norm(x[12:], axis=1, keepdims=True)
-    post = vsbq.fit(x, -0.5 * (x**2).sum(axis=1), settings=SETTINGS, rng=1, progress=False)
+    with pytest.warns(vsbq.VsbqWarning, match="the surrogate is untested"):
+        post = vsbq.fit(x, -0.5 * (x**2).sum(axis=1), settings=SETTINGS, rng=1, progress=False)
     assert post.surrogate.without is None
     assert post.surrogate.tested == 0
     again = load(post.save(tmp_path / "few.npz"))

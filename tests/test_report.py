@@ -20,12 +20,12 @@ from vsbq.data.bounds import Bounds
 from vsbq.history import Evidence, History, NoiseFinding, RefinedFit, SurrogateFit, Trimmed, VariationalFit
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior
+from vsbq.posterior.modes import separate_modes
 from vsbq.report import digits, write_report
 from vsbq.report.curves import marginal_curve
 from vsbq.report.densities import SHARES, middles, surface
 from vsbq.report.digits import Digits, ticks
 from vsbq.report.markup import Markup, element, joined, readable, shortened, table
-from vsbq.report.modes import separate_modes
 from vsbq.report.numbers import Numbers, Support
 from vsbq.report.pictures import CornerPicture, _drawable
 from vsbq.report.process import ERRORS, _errors
@@ -141,7 +141,7 @@ def test_a_real_fit_has_every_section(fitted, tmp_path):
     assert all(int(b[1]) - int(a[1]) <= 1 for a, b in pairwise(headings))
     links = [attributes["href"] for attributes in page.all("a")]
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
-    assert len(links) == 7
+    assert len(links) == 8
     assert {link.removeprefix("#") for link in links} <= set(ids)
     assert len(ids) == len(set(ids))
     for words in ("My fit", "3 parameters", f"{len(fitted.evaluations)} evaluations", "normalised prior", "importance"):
@@ -171,10 +171,11 @@ def test_the_numbers_are_those_of_the_posterior(fitted, tmp_path):
 def test_figures_are_inside_and_described(fitted, tmp_path):
     page = page_of(fitted, tmp_path)
     images = page.all("img")
-    assert len(images) == 1
+    assert len(images) == 2
     assert images[0]["src"].startswith("data:image/png;base64,")
     assert "lapse, slope, bias" in images[0]["alt"]
     assert "correlation" in images[0]["alt"]
+    assert images[1]["alt"].startswith("Pictures of the checks.")
     curves = page.all("svg")
     assert len(curves) == 3
     assert all(curve["role"] == "img" and "median" in curve["aria-label"] for curve in curves)
@@ -184,7 +185,7 @@ def test_figures_are_inside_and_described(fitted, tmp_path):
 def test_any_number_of_parameters(d, tmp_path):
     page = page_of(with_history(d), tmp_path)
     assert len(page.all("svg")) == d
-    assert len(page.all("img")) == 1
+    assert len(page.all("img")) == 2
     assert ("Correlations" in page.words) == (d > 1)
 
 
@@ -247,7 +248,7 @@ def test_the_corner_plot_takes_hostile_names(tmp_path):
     names = (r"$\notacommand{$", "漢字", "<script>")
     page = page_of(by_hand(3, names=names, evaluations=100), tmp_path)
     assert "could not be drawn" not in page.words
-    assert len(page.all("img")) == 1
+    assert len(page.all("img")) == 2
 
 
 @pytest.mark.slow
@@ -354,6 +355,10 @@ def test_a_figure_that_fails_is_said_and_the_rest_is_there(tmp_path, monkeypatch
     monkeypatch.setattr("vsbq.report.corner.corner", fail)
     page = page_of(by_hand(2), tmp_path)
     assert "could not be drawn (ValueError: no <contours>)" in page.words
+    assert len(page.all("img")) == 1
+    monkeypatch.setattr("vsbq.report.diagnosis_plot.plot_diagnosis", fail)
+    page = page_of(by_hand(2), tmp_path)
+    assert "The pictures of the checks could not be drawn (ValueError: no <contours>)" in page.words
     assert page.all("img") == []
     assert len(page.all("svg")) == 2
 
@@ -384,7 +389,7 @@ def test_another_prior_is_told_and_drawn(fitted, tmp_path):
     assert post.prior_change is not None
     page = page_of(post, tmp_path)
     assert "Another prior." in page.words
-    assert len(page.all("img")) == 1
+    assert len(page.all("img")) == 2
     assert "Another prior." not in page_of(fitted, tmp_path).words
 
 

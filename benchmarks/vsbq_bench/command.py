@@ -20,6 +20,7 @@ __all__ = [
     "run_suite",
     "show_cases",
     "show_catalogue",
+    "study_verdicts",
 ]
 
 
@@ -54,6 +55,22 @@ def show_cases(options: Namespace) -> int:
             if halves()[case.name] == half:
                 hard = "hard" if case.hard else ""
                 print(f"  {case.kind:<15} {'science' if case.science else 'shape':<8} {hard:<5} {case.name}")
+    return 0
+
+
+def study_verdicts(options: Namespace) -> int:
+    """Run what is missing of the study of verdicts, or put its tables into a page."""
+    from vsbq_bench.trust.study import read_study, run_study
+    from vsbq_bench.trust.table import refresh_trust, summary
+
+    path = options.results / "trust.jsonl"
+    if options.page is not None:
+        refresh_trust(options.page, read_study(path))
+        return 0
+    cache = options.cache or options.results / "traces"
+    for line in run_study(path, cache, limit=options.limit, half=options.half):
+        print(f"{line['trial']}: {line['verdict']}, {'usable' if line.get('usable') else 'not usable'}", flush=True)
+    print(summary([line for line in read_study(path) if options.half in (None, line["half"])]))
     return 0
 
 

@@ -1,10 +1,11 @@
-"""The whole algorithm on one page: trim, fit the surrogate, fit the mixture, refine."""
+"""The whole algorithm on one page: trim, fit the surrogate, fit the mixture, refine, diagnose."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,11 @@ from vsbq._typing import ArrayLike
 from vsbq._version import __version__
 from vsbq.data.bounds import BoundsLike
 from vsbq.data.evaluations import Evaluations
-from vsbq.data.transform import ModelSpace
-from vsbq.errors import EvaluationsError, FitError, VsbqError, VsbqWarning, join_words
-from vsbq.history import Elbo, History, RefinedFit, SurrogateFit, VariationalFit
+from vsbq.errors import EvaluationsError, FitError, VsbqError, VsbqWarning
+from vsbq.history import Elbo, History, SurrogateFit, VariationalFit
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior, RandomState
+from vsbq.posterior.diagnosis import Diagnosis, diagnose
 from vsbq.progress import Progress
 from vsbq.settings import MixtureStep, Settings, Steps, SurrogateStep
 from vsbq.steps.mixture.fit import fit_variational
@@ -25,7 +26,7 @@ from vsbq.steps.mixture.policy import VariationalMixture
 from vsbq.steps.mixture.starts import moved
 from vsbq.steps.model import LogDensityModel
 from vsbq.steps.noise import settle_noise
-from vsbq.steps.refine import Refined, refine
+from vsbq.steps.refine import refine
 from vsbq.steps.region import TrustedRegion
 from vsbq.steps.support import InSupport, beyond_cliffs, find_support
 from vsbq.steps.surrogate.fit import fit_sparse_gp
@@ -86,7 +87,9 @@ def fit(
         _check_start(start, given)
     # Whatever the user has set for floating-point errors: underflow is part of the work here, the rest is not.
     with np.errstate(divide="warn", over="warn", invalid="warn", under="ignore"), _in_words():
-        return _infer(given, _steps(settings), (start, support), np.random.default_rng(rng), Progress(4, progress))
+        post = _infer(given, _steps(settings), (start, support), np.random.default_rng(rng), Progress(5, progress))
+    _warn(post.diagnosis)
+    return post
 
 
 def _infer(
@@ -122,22 +125,14 @@ def _infer(
         if steps.refinement is not None:
             with progress.stage("refinement"):
                 refined, refined_fit = refine(mixture, region, steps.refinement, rng, progress)
+        history = History(trimmed, surrogate_fit, mixture_fit, progress.seconds, __version__, refined_fit, noise)
+        space = training.space
+        found = space.plain, space.mixture_to_plain(mixture), elbo, training.offset, given, surrogate, history, refined
+        post = Posterior(given.names, *found, support=support)
+        with progress.stage("diagnosis"):
+            return replace(post, diagnosis=diagnose(post))
     finally:
         progress.close()
-    _warn_of_cuts(given, refined_fit, coordinates := training.space, refined)
-    history = History(trimmed, surrogate_fit, mixture_fit, progress.seconds, __version__, refined_fit, noise)
-    return Posterior(
-        given.names,
-        coordinates.plain,
-        coordinates.mixture_to_plain(mixture),
-        elbo,
-        training.offset,
-        given,
-        surrogate,
-        history,
-        refined,
-        support=support,
-    )
 
 
 def fit_surrogate(
@@ -167,21 +162,13 @@ def _steps(settings: Settings | Steps | None) -> Steps:
     return settings if isinstance(settings, Steps) else (settings or Settings()).steps()
 
 
-def _warn_of_cuts(given: Evaluations, fit: RefinedFit | None, space: ModelSpace, refined: Refined | None) -> None:
-    """Say which parameters go on where the evaluations end."""
-    if fit is None or refined is None or not fit.cuts:
+def _warn(diagnosis: Diagnosis | None) -> None:
+    """Say the verdict and its main reasons, unless the fit is trusted."""
+    if diagnosis is None or diagnosis.verdict == "trusted":
         return
-    kept = space.plain.inverse(refined.points[refined.weights > 0])
-    low, high = kept.min(axis=0), kept.max(axis=0)
-    ends = [
-        f"'{given.names[i]}' " + (f"above {high[i]:.3g}" if side > 0 else f"below {low[i]:.3g}") for i, side in fit.cuts
-    ]
-    warnings.warn(
-        f"The evaluations end before the posterior does: {join_words(ends)}. What is there is not in the posterior, "
-        "whose standard deviations may be too small. Evaluate what post.suggest(20) says, or start more runs there.",
-        VsbqWarning,
-        stacklevel=4,
-    )
+    remedy = next((finding.remedy for finding in diagnosis.reasons if finding.remedy), "")
+    words = [diagnosis.headline, remedy, "post.diagnose() tells more."]
+    warnings.warn(" ".join(filter(None, words)), VsbqWarning, stacklevel=3)
 
 
 @contextmanager

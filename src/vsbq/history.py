@@ -8,7 +8,17 @@ import numpy as np
 
 from vsbq.errors import Argument, Message
 
-__all__ = ["Elbo", "Evidence", "History", "NoiseFinding", "RefinedFit", "SurrogateFit", "Trimmed", "VariationalFit"]
+__all__ = [
+    "ERRORS",
+    "Elbo",
+    "Evidence",
+    "History",
+    "NoiseFinding",
+    "RefinedFit",
+    "SurrogateFit",
+    "Trimmed",
+    "VariationalFit",
+]
 
 
 class NoiseFinding(NamedTuple):
@@ -60,6 +70,7 @@ class SurrogateFit(NamedTuple):
     shaping_strength: float  # learnt factor of the shaping noise
     failures: int  # factorisations that failed and were stepped over
     rotated: bool  # whether the surrogate works in whitened coordinates
+    held_out: tuple[float, ...] = ()  # root mean square errors of held-out blocks, in predicted standard deviations
 
 
 class VariationalFit(NamedTuple):
@@ -122,3 +133,18 @@ class Evidence(NamedTuple):
     def sd(self) -> float:
         """All of it together."""
         return float(np.sqrt(sum(part**2 for part in self[1:])))
+
+
+#: What each part of the error of the evidence is called.
+ERRORS = {
+    "surrogate_sd": "uncertainty from the surrogate",
+    "outside": "from mass that the mixture has where the surrogate is not trusted",
+    "monte_carlo_error": "from random draws",
+    "held_out_sd": "from what single regions of the evaluations decide",
+    "untested": "from what too few evaluations leave untested",
+    "sides": "from tails beyond the outermost evaluations",
+    "untrusted": "from mass that may lie where the surrogate is not trusted",
+    "guessed": "from mass where the surrogate extrapolates",
+    "support_sd": "from where the density ends",
+    "trend": "from what the evaluations leave open of the surrogate's trend",
+}

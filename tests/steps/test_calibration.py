@@ -74,6 +74,7 @@ def test_too_few_points_for_blocks_say_nothing(rng):
     points = rng.uniform(-3, 3, (14, 2))
     found = calibrate(hyperparameters(1.0), points[::3].copy(), (points, points[:, 0], np.ones(14)), points[:, 1], rng)
     assert found[:4] == (None, 0, 0.0, None)
+    assert found.errors == ()
 
 
 def test_fewer_points_are_held_out_in_fewer_blocks(rng):

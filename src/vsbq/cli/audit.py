@@ -18,7 +18,8 @@ __all__ = ["DESCRIPTION", "EPILOG", "HELP", "add", "run"]
 HELP = "what is odd about a table of evaluations, before anything is fitted"
 DESCRIPTION = """\
 Read evaluations as `vsbq fit` would, and say what was guessed and what looks odd: too few evaluations, duplicates,
-values that look negated or stand for failures, noise, bounds. Nothing is written.
+values that look negated, stand for failures or are no log density, values that stick out, runs that are offset from
+each other, noise, bounds. Nothing is written.
 """
 EPILOG = """\
 examples:
@@ -45,7 +46,7 @@ def run(options: Namespace) -> int:
     with terminal.listening():
         problem = problem_of(options)
         source = read_files(options.files, replace(problem, check_sign=False))
-        found = audit(source.evaluations)
+        found = audit(source.evaluations, values_name=source.values_name)
         terminal.title(f"Read {', '.join(escaped(str(path)) for path in source.files)}")
         terminal.facts(source.read_as)
         odd = (

@@ -29,6 +29,7 @@ examples:
   vsbq bench table                     the tables of what has been run
   vsbq bench figures -o pictures/      the figures
   vsbq bench cases                     the cases that nobody tuned on, and the half each belongs to
+  vsbq bench trust --limit 20          fits that are good or bad by construction, and what the verdict says of them
   vsbq bench compare OLD NEW           what got better and worse between two files of result lines
 """
 INTERRUPTED = "interrupted; what is done is kept, the same command goes on from there"
@@ -78,6 +79,13 @@ def add(parser: ArgumentParser) -> None:
     page = actions.add_parser("page", parents=[shared], help="put tables and figures into a Markdown page")
     page.add_argument("page", type=Path, help="a page with <!-- begin: NAME --> markers, such as docs/results.md")
     page.set_defaults(run=_action("refresh_page"))
+
+    trust = actions.add_parser("trust", parents=[shared], help="the study of verdicts: run what is missing of it")
+    trust.add_argument("--half", choices=("development", "validation"), help="only this half")
+    trust.add_argument("--limit", type=int, metavar="N", help="at most so many fits")
+    trust.add_argument("--cache", type=Path, help="folder of the traces (default: traces/ beside the lines)")
+    trust.add_argument("--page", type=Path, help="put the tables into this page instead of running anything")
+    trust.set_defaults(run=_action("study_verdicts"), interrupted=INTERRUPTED)
 
     cases = actions.add_parser("cases", help="the cases of the zoo, by kind and half")
     cases.set_defaults(run=_action("show_cases"))

@@ -21,7 +21,18 @@ from vsbq.data.audit import audit
 from vsbq.fit import fit
 from vsbq.posterior import Posterior
 
-__all__ = ["DESCRIPTION", "EPILOG", "HELP", "Results", "add", "fit_into", "run", "show_results", "with_error"]
+__all__ = [
+    "DESCRIPTION",
+    "EPILOG",
+    "HELP",
+    "REJECTED",
+    "Results",
+    "add",
+    "fit_into",
+    "run",
+    "show_results",
+    "with_error",
+]
 
 HELP = "from a table of evaluations to a folder with the posterior, samples and a report"
 DESCRIPTION = """\
@@ -65,8 +76,12 @@ what the folder holds then:
   fit.log         what was done
 
 Nothing is replaced without --overwrite. An interrupted fit leaves no files.
-Exit codes: 0 done, 1 it failed (why is on stderr), 2 wrong usage, 130 interrupted.
+Exit codes: 0 done, 1 it failed (why is on stderr), 2 wrong usage, 4 done but the posterior is rejected (why is in the
+report), 130 interrupted.
 """
+
+#: The exit code of a fit that ended, and whose posterior should not be used.
+REJECTED = 4
 
 
 def add(parser: ArgumentParser) -> None:
@@ -93,7 +108,7 @@ def run(options: Namespace) -> int:
             results = fit_into(folder, source, wanted, terminal, log)
             folder.finish()
         show_results(results, wanted, terminal)
-    return 0
+    return REJECTED if results.posterior.verdict == "rejected" else 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -109,6 +124,9 @@ def fit_into(folder: Folder, source: Source, wanted: Wanted, terminal: Terminal,
     _tell_source(source, terminal, log)
     rng = np.random.default_rng(wanted.seed)
     post = fit(source.evaluations, settings=wanted.settings, rng=rng, progress=terminal.progress)
+    for finding in post.diagnose().findings:
+        log.say(f"diagnosis, {finding}")
+    log.say(f"verdict: {post.verdict}")
     log.say(f"log evidence {post.log_evidence:.6g} ± {post.log_evidence_sd:.2g}, ELBO {post.elbo:.6g}")
     summary = write_results(post, source, wanted, folder, rng=rng, log=log, warnings=terminal.warnings)
     return Results(posterior=post, summary=summary)
@@ -124,7 +142,7 @@ def _tell_source(source: Source, terminal: Terminal, log: FitLog) -> None:
         log.say(f"read {str(path)!r}: {rows} rows")
     for name, value in source.facts.items():
         log.say(f"{name.strip() or 'also'}: {value}")
-    found = audit(source.evaluations)
+    found = audit(source.evaluations, values_name=source.values_name)
     for finding in found.findings:
         log.say(f"audit, {finding.severity}: {finding.topic}: {finding.message}")
     if found.warnings:
@@ -137,14 +155,18 @@ def show_results(results: Results, wanted: Wanted, terminal: Terminal) -> None:
     """The posterior in a few lines, where the files are, and what to look at."""
     post, place = results.posterior, wanted.output
     seconds = sum(results.summary["seconds"].values())
-    terminal.title(f"Posterior, after {seconds:.1f} seconds")
+    terminal.title(f"Posterior, after {seconds:.1f} seconds: {post.verdict}")
+    for finding in post.diagnose().reasons:
+        terminal.say(f"  {finding.level}: {escaped(finding.message)} {finding.remedy}".rstrip())
+    if post.diagnose().reasons:
+        terminal.say()
     shown = replace(post.summary(), names=tuple(map(escaped, post.names)))
     terminal.say("\n".join(f"  {line}" for line in str(shown).splitlines()))
     terminal.say()
     terminal.facts(
         {
             "log evidence": with_error(post.log_evidence, post.log_evidence_sd),
-            "ELBO": f"{with_error(post.elbo, post.elbo_sd)}  (a lower bound of the log evidence)",
+            "ELBO": f"{with_error(post.elbo, post.elbo_sd)}  (a lower bound, if the surrogate is right)",
         }
     )
     terminal.title(f"Files in {escaped(str(place))}")

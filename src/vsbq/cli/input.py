@@ -44,6 +44,7 @@ class Source:
     files: tuple[Path, ...]
     rows: tuple[int, ...]
     facts: dict[str, str]
+    values_name: str | None = None  # of the column that holds the values
 
     @property
     def read_as(self) -> dict[str, str]:
@@ -71,6 +72,7 @@ def read_files(paths: Sequence[Path], problem: Problem) -> Source:
         files=tuple(paths),
         rows=tuple(part.rows if isinstance(part, _Part) else len(part) for part in read),
         facts=_facts(together, roles, problem, len(paths)),
+        values_name=None if roles is None else _values_name(roles),
     )
 
 
@@ -108,6 +110,11 @@ def _together(read: Sequence[_Part | Evaluations], problem: Problem) -> tuple[Ev
     for more in made[1:]:
         together = _join(together, more)
     return together, roles if groups else None
+
+
+def _values_name(roles: Roles) -> str | None:
+    names = (roles.log_density, roles.neg_log_density, roles.log_likelihood)
+    return next((name for name in names if isinstance(name, str)), None)
 
 
 def _told(path: Path) -> str:

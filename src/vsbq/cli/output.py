@@ -133,6 +133,8 @@ def _summary(
     return {
         "title": wanted.title,
         "tag": post.tag,
+        "verdict": post.verdict,
+        "diagnosis": post.diagnose().to_dict()["findings"],
         "parameters": table,
         "log_evidence": post.log_evidence,
         "log_evidence_sd": post.log_evidence_sd,

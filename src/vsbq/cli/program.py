@@ -44,8 +44,8 @@ examples:
   vsbq compare out-model1 out-model2         which model?
 
 `vsbq COMMAND --help` tells the rest, with examples.
-Exit codes: 0 done, 1 it failed (why is on stderr), 2 wrong usage, 3 some fits of fit-many failed, 130 interrupted by
-Ctrl-C, 143 terminated.
+Exit codes: 0 done, 1 it failed (why is on stderr), 2 wrong usage, 3 some fits of fit-many failed, 4 fitted but rejected
+(vsbq fit), 130 interrupted by Ctrl-C, 143 terminated.
 """
 
 

@@ -7,16 +7,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.stats import rankdata
+from scipy.spatial import cKDTree
 
-from vsbq._typing import Bool, Float, Int, ndarray
+from vsbq._typing import Bool, Float, ndarray
+from vsbq.data.consistency import find_offset, find_outliers, unit_of
+from vsbq.data.losses import LOSS_WORDS, could_be_loss, looks_unlogged, loss_word, steepness
+from vsbq.data.runs import tell_runs
+from vsbq.data.signs import duplicate_groups, looks_negated
 from vsbq.errors import Argument, Message, count_in_words, names_in_words, rows_in_words
 from vsbq.numerics.contours import contour_depth
 
 if TYPE_CHECKING:
     from vsbq.data.evaluations import Evaluations
 
-__all__ = ["Audit", "Finding", "audit"]
+__all__ = ["BEYOND_REPAIR", "Audit", "Finding", "audit"]
+
+#: Topics of warnings that no fit can repair: it would be one of something else than the posterior.
+BEYOND_REPAIR = frozenset({"loss", "offset", "outliers"})
 
 HUGE = 1e8  # beyond this size of the log density, differences of 1e-8 are lost in float64
 MANY_PARAMETERS = 20
@@ -24,6 +31,23 @@ NEAR_BOUND = 1e-9  # share of the width
 DECADES = 3  # of the distance to a bound over which a density without limit rises,
 LEAST_RISE = 1.0  # by more than this many nats each
 TOP_SIGMA = 3.0  # the top region reaches down to this contour of a normal
+GRAIN = 0.01  # of the spread: points closer than this count once
+
+#: Losses by whose name the posterior would be flattened.
+FLATTENING = frozenset({"mse", "rmse", "r2", "mae"})
+
+#: Values flatter than this are no log density that the evaluations surround: 1 is that of draws of a normal. A
+#: posterior that fills its hard bounds may be flatter, and so may one that ends where the density is zero.
+LEAST_STEEP = 0.45
+LEAST_STEEP_IN_A_BOX = 0.15
+MOST_ZEROS = 0.05
+
+#: Stated noise over the scatter of close neighbours, which is at least the noise.
+MOST_NOISE = 3.0
+LEAST_NOISE = 1.0  # nats: less does no harm
+
+#: Starts of runs at which an offset is looked for, at most.
+MOST_STARTS = 20
 
 
 @dataclass(frozen=True)
@@ -54,12 +78,16 @@ class Audit:
         return "\n".join([f"Audit of the evaluations: {count}", *(f"  {finding}" for finding in self.findings)])
 
 
-def audit(evaluations: Evaluations) -> Audit:
-    """Look for everything odd in the evaluations; nothing is changed and nothing is raised."""
-    return Audit(tuple(_findings(evaluations)))
+def audit(evaluations: Evaluations, *, values_name: str | None = None) -> Audit:
+    """Look for everything odd in the evaluations; nothing is changed and nothing is raised.
+
+    `values_name` is what the values are called where they come from, such as the name of a column.
+    """
+    with np.errstate(all="ignore"):
+        return Audit(tuple(_findings(evaluations, values_name)))
 
 
-def _findings(evaluations: Evaluations) -> Iterator[Finding]:
+def _findings(evaluations: Evaluations, values_name: str | None) -> Iterator[Finding]:
     yield from _size(evaluations)
     for note in evaluations.notes:
         yield Finding("info", "input", note)
@@ -70,8 +98,11 @@ def _findings(evaluations: Evaluations) -> Iterator[Finding]:
         yield from _scale(finite)
         yield from _stand_in(finite)
         yield from _sign(finite)
+        yield from _loss(finite, len(evaluations) - len(finite), values_name)
+        yield from _consistency(finite)
         yield from _noise(finite)
         yield from _top_region(finite)
+        yield from _runs(finite)
         yield from _near_bounds(evaluations)
         yield from _pile_up(finite)
         yield from _unbounded(finite)
@@ -143,30 +174,122 @@ def _sign(finite: Evaluations) -> Iterator[Finding]:
         yield Finding("warning", "sign", message)
 
 
+def _loss(finite: Evaluations, zeros: int, values_name: str | None) -> Iterator[Finding]:
+    """Values that are no log density: by their own shape, or by what they are called."""
+    values, points = finite.log_density, finite.points
+    if looks_unlogged(values):
+        share = float(np.mean(values < 1e-6 * values.max()))
+        message = f"No value is negative and {share:.0%} are next to zero, as those of a density. Pass its logarithm."
+        yield Finding("warning", "loss", message)
+        return
+    word = None if values_name is None else loss_word(values_name)
+    if word is not None:
+        message = f"The values are called '{values_name}', which may be {LOSS_WORDS[word]}. Are they a log density?"
+        yield Finding("warning" if word in FLATTENING else "info", "loss", message)
+        if word in FLATTENING:
+            return
+    steep = steepness(points, values)
+    closed = np.isfinite(finite.bounds.lower) & np.isfinite(finite.bounds.upper)
+    limit = LEAST_STEEP if not closed.all() else LEAST_STEEP_IN_A_BOX
+    if steep is not None and steep < limit and zeros <= MOST_ZEROS * len(values):
+        message = (
+            f"The values hardly fall off: 99 % are within {float(values.max() - np.quantile(values, 0.01)):.3g} of the "
+            "best, less than a posterior that the evaluations surround would show. Either they cover only the top of "
+            "it, or the values are no log density: a mean square, its root, R² or an unlogged density would make the "
+            "posterior far too wide. The log likelihood of normal residuals is minus their sum of squares over twice "
+            "the noise variance."
+        )
+        yield Finding("warning", "loss", message)
+    elif word is None and finite.log_prior is None and could_be_loss(values):
+        message = (
+            f"The best value is {float(values.max()):.3g}, and none is above it by its nature if it is a loss with the "
+            "sign changed, or R². Values cannot tell: is it a log density with all factors? The log likelihood of n "
+            "residuals of standard deviation s is -n * MSE / (2 * s**2)."
+        )
+        yield Finding("info", "loss", message)
+
+
+def _consistency(finite: Evaluations) -> Iterator[Finding]:
+    """Values that cannot be of one smooth function."""
+    noise = np.zeros(len(finite)) if finite.log_density_sd is None else np.asarray(finite.log_density_sd)
+    if not np.isfinite(finite.points.std(axis=0)).all():
+        return
+    rows = find_outliers(finite.points, finite.log_density, noise)
+    if len(rows):
+        message = (
+            f"{count_in_words(len(rows), 'value')} {rows_in_words(rows.tolist())} among the highest stand far above "
+            "all their neighbours. Evaluate these rows again. If they are wrong, leave them out: the posterior would "
+            "be there."
+        )
+        yield Finding("warning", "outliers", message)
+    starts = np.flatnonzero(np.diff(tell_runs(finite.points))) + 1
+    offset = find_offset(finite.points, finite.log_density, noise, starts[:MOST_STARTS])
+    if offset is not None:
+        message = (
+            f"From about row {offset.row} on the values are {abs(offset.nats):.2g} "
+            f"{'higher' if offset.nats > 0 else 'lower'} than before at the same places (± {offset.error:.1g}), as if "
+            "the model, the data or a constant had changed. Fit what belongs together, or correct the constant."
+        )
+        yield Finding("warning", "offset", message)
+
+
+def _runs(finite: Evaluations) -> Iterator[Finding]:
+    run = tell_runs(finite.points)
+    if not run.any():
+        message = (
+            "The rows look like one run of an optimiser, or like points without order. Another mode would not be "
+            "noticed; runs from several starts would find it."
+        )
+    else:
+        message = f"The rows look like {int(run.max()) + 1} runs of an optimiser."
+    yield Finding("info", "runs", message)
+
+
 def _noise(finite: Evaluations) -> Iterator[Finding]:
+    """Noise that is said to be much larger than the differences of close neighbours are."""
     if finite.log_density_sd is None:
         return
-    median = float(np.median(finite.log_density))
-    top = finite.log_density >= median
-    spread, sd = float(np.std(finite.log_density[top])), float(np.median(finite.log_density_sd[top]))
-    if sd > spread:
+    top = np.flatnonzero(finite.log_density >= np.median(finite.log_density))
+    sd = float(np.median(finite.log_density_sd[top]))
+    scatter = _neighbour_scatter(finite.points[top], finite.log_density[top])
+    if scatter is not None and sd > max(MOST_NOISE * scatter, LEAST_NOISE):
         message = (
-            f"The noise is large: in the better half its median standard deviation is {sd:.3g}, while the log "
-            f"densities spread by {spread:.3g}. Check that log_density_sd holds standard deviations and not variances, "
-            "or average repeated evaluations."
+            f"The noise is said to be large: in the better half its median standard deviation is {sd:.3g}, while close "
+            f"neighbours differ by {scatter:.3g} only. Check that log_density_sd holds standard deviations, and of the "
+            "log density itself."
         )
         yield Finding("warning", "noise", message)
 
 
+def _neighbour_scatter(points: Float[ndarray, "n d"], values: Float[ndarray, " n"]) -> float | None:
+    """The standard deviation that differences between nearest neighbours suggest; an upper bound of the noise."""
+    unit = unit_of(points)
+    if len(points) < 10 or not np.isfinite(points / unit).all():
+        return None
+    nearest = np.asarray(cKDTree(points / unit).query(points / unit, 2)[1])
+    other = np.where(nearest[:, 1] == np.arange(len(points)), nearest[:, 0], nearest[:, 1])
+    return float(1.4826 * np.median(np.abs(values - values[other])) / np.sqrt(2.0))
+
+
 def _top_region(finite: Evaluations) -> Iterator[Finding]:
     d = finite.dimension
-    count, depth = int(top_region(finite.log_density, d).sum()), contour_depth(TOP_SIGMA, d)
-    message = f"{count_in_words(count, 'evaluation')} lie within {depth:.1f} nats of the best, where the posterior is."
+    top = finite.points[top_region(finite.log_density, d)]
+    count, depth = distinct_points(top), contour_depth(TOP_SIGMA, d)
+    message = f"{count_in_words(count, 'distinct evaluation')} lie within {depth:.1f} nats of the best, where the "
+    message += "posterior is."
     if count >= 10 * d:
         yield Finding("info", "top region", message)
     else:
         message += f" {10 * d} or more are advised: add evaluations there, for example by restarting the optimiser."
         yield Finding("warning", "top region", message)
+
+
+def distinct_points(points: Float[ndarray, "n d"]) -> int:
+    """How many points there are; those that differ by a hundredth of the spread, as in finite differences, are one."""
+    spread = points.std(axis=0)
+    unit = GRAIN * np.where(spread > 0, spread, 1.0)
+    cells = np.floor(points / unit)
+    return len(np.unique(cells, axis=0)) if np.isfinite(cells).all() else len(points)
 
 
 def _near_bounds(evaluations: Evaluations) -> Iterator[Finding]:
@@ -187,10 +310,10 @@ def _pile_up(finite: Evaluations) -> Iterator[Finding]:
     for name, at_bound in zip(finite.names, share.tolist(), strict=True):
         if at_bound > 0.25:
             message = (
-                f"{at_bound:.0%} of the best evaluations lie within 1 % of a hard bound of '{name}'. "
-                "Widen the bound if the model allows it; otherwise expect a posterior that is cut off there."
+                f"{at_bound:.0%} of the best evaluations lie within 1 % of a hard bound of '{name}', where the density "
+                "may be highest. That is fine if the bound is meant; widen it if it is not."
             )
-            yield Finding("warning", "pile-up", message)
+            yield Finding("info", "pile-up", message)
 
 
 def _close_to_bound(evaluations: Evaluations, share: float) -> Bool[ndarray, "n d"]:
@@ -198,7 +321,8 @@ def _close_to_bound(evaluations: Evaluations, share: float) -> Bool[ndarray, "n 
     points, lower, upper = evaluations.points, evaluations.bounds.lower, evaluations.bounds.upper
     high = np.where(np.isfinite(upper), upper, points.max(axis=0, initial=-np.inf))
     low = np.where(np.isfinite(lower), lower, points.min(axis=0, initial=np.inf))
-    margin = share * (high - low)
+    width = high - low
+    margin = share * np.where(np.isfinite(width), width, 0.0)
     return np.asarray((points - lower <= margin) | (upper - points <= margin))
 
 
@@ -206,66 +330,6 @@ def top_region(log_density: Float[ndarray, " n"], dimension: int) -> Bool[ndarra
     """Tell which evaluations are so close to the best that the posterior may live there."""
     depth = contour_depth(TOP_SIGMA, dimension)
     return np.asarray(log_density >= log_density.max() - depth)
-
-
-def duplicate_groups(points: Float[ndarray, "n d"]) -> Int[ndarray, " n"]:
-    """For each row, the number of the first row that holds exactly the same point."""
-    order = np.lexsort(points.T)
-    new = np.ones(len(points), dtype=bool)
-    new[1:] = np.any(points[order[1:]] != points[order[:-1]], axis=1)
-    start = np.maximum.accumulate(np.where(new, np.arange(len(points)), 0))
-    first = np.empty(len(points), dtype=np.int64)
-    first[order] = order[start]
-    return first
-
-
-def copied_column(points: Float[ndarray, "n d"]) -> tuple[int, int] | None:
-    """Two columns of which one is the other up to shift and scale, if there are any; single outliers don't decide."""
-    bulk = np.clip(points, *np.quantile(points, [0.05, 0.95], axis=0))
-    varies = np.flatnonzero(np.ptp(bulk, axis=0) > 0)
-    z = bulk[:, varies] - bulk[:, varies].mean(axis=0)
-    z = z / np.abs(z).max(axis=0)
-    z = z / np.linalg.norm(z, axis=0)
-    i, j = np.nonzero(np.triu(np.abs(z.T @ z) > 1 - 1e-12, k=1))
-    return (int(varies[i[0]]), int(varies[j[0]])) if i.size else None
-
-
-def looks_negated(points: Float[ndarray, "n d"], log_density: Float[ndarray, " n"]) -> bool:
-    """Tell whether finite log densities look like negative log densities; made to stay silent when in doubt.
-
-    Four things must hold at once: the values reach much further above their median than below it, the highest
-    tenth is spread much wider than the lowest tenth, the values curve upwards, and they don't rise from row to row
-    as those of an optimiser that climbs.
-    """
-    if len(log_density) < 20 or np.ptp(log_density) == 0:
-        return False
-    y = (log_density - log_density.min()) / np.ptp(log_density)
-    low, tenth, middle, ninetieth, high = np.quantile(y, [0.01, 0.1, 0.5, 0.9, 0.99])
-    if high - middle <= 2 * (middle - low):
-        return False
-    tie = 1e-6 * (high - low)
-    wider = _width_ratio(points, y >= ninetieth - tie, y <= tenth + tie)
-    return wider > 2 and _curvature(points, y) > 0 and _trend(y) < 0.2
-
-
-def _width_ratio(points: Float[ndarray, "n d"], some: Bool[ndarray, " n"], others: Bool[ndarray, " n"]) -> float:
-    """How much wider some points are spread than others: the geometric mean over the parameters."""
-    tiny = 1e-9 * np.ptp(points, axis=0) + np.finfo(float).tiny
-    wide, narrow = (np.subtract(*np.quantile(points[rows], [0.9, 0.1], axis=0)) for rows in (some, others))
-    return float(np.exp(np.mean(np.log(wide + tiny) - np.log(narrow + tiny))))
-
-
-def _curvature(points: Float[ndarray, "n d"], values: Float[ndarray, " n"]) -> float:
-    """Coefficient of the squared radius in a least-squares fit of a paraboloid."""
-    z = points - np.median(points, axis=0)
-    z = z / np.maximum(np.abs(z).max(axis=0), np.finfo(float).tiny)
-    basis = np.column_stack([np.ones(len(z)), z, np.sum(z**2, axis=1)])
-    return float(np.linalg.lstsq(basis, values, rcond=None)[0][-1])
-
-
-def _trend(values: Float[ndarray, " n"]) -> float:
-    """Rank correlation of the values with their row numbers."""
-    return float(np.corrcoef(np.arange(len(values)), rankdata(values))[0, 1])
 
 
 def _unbounded(finite: Evaluations) -> Iterator[Finding]:

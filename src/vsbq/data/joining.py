@@ -6,8 +6,8 @@ import numpy as np
 
 from vsbq._typing import Float, ndarray
 from vsbq.data import validation as door
-from vsbq.data.audit import duplicate_groups
 from vsbq.data.evaluations import Evaluations
+from vsbq.data.signs import duplicate_groups
 from vsbq.errors import Argument, EvaluationsError, count_in_words, names_in_words
 
 __all__ = ["check_same_problem", "join", "joined_prior", "joined_sd", "joined_tag"]

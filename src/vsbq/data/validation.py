@@ -11,8 +11,8 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 
 from vsbq._typing import Bool, Float, Int, ndarray
-from vsbq.data.audit import copied_column, duplicate_groups, looks_negated
 from vsbq.data.bounds import Bounds, BoundsLike, default_names
+from vsbq.data.signs import copied_column, duplicate_groups, looks_negated
 from vsbq.errors import Argument, EvaluationsError, count_in_words, join_words, names_in_words, rows_in_words
 
 Nonfinite = Literal["raise", "drop", "floor"]

@@ -61,7 +61,8 @@ def quantile(post: Posterior, q: ArrayLike) -> Float[ndarray, ...]:
 def summary(post: Posterior) -> Summary:
     """Mean, sd and the central 90 % interval of each parameter."""
     low, middle, high = quantile(post, [0.05, 0.5, 0.95])
-    return Summary(post.names, mean(post), _sd(post), low, middle, high)
+    verdict = None if post.diagnosis is None else post.diagnosis.verdict
+    return Summary(post.names, mean(post), _sd(post), low, middle, high, verdict)
 
 
 def cov(post: Posterior) -> Float[ndarray, "d d"]:

@@ -18,6 +18,7 @@ from vsbq.history import Elbo, Evidence, History
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import density, moments
 from vsbq.posterior.density import CutDraws
+from vsbq.posterior.diagnosis import Diagnosis, diagnose
 from vsbq.posterior.marginal import Marginal
 from vsbq.posterior.prior import PriorChange
 from vsbq.posterior.summary import Summary
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
+    from vsbq.analysis.check import Check
     from vsbq.analysis.comparison import Comparison
     from vsbq.io.files.starts import LivePoints, MassMatrix
 
@@ -56,6 +58,7 @@ class Posterior:
     prior_change: PriorChange | None = None  # of `with_prior`, where new weights of the draws were enough
     support: Support | None = None  # where the density is not zero; None if it nowhere is
     tag: str | None = None  # which model and data it is of: that of the evaluations, where they are here
+    diagnosis: Diagnosis | None = None  # made by the fit, or loaded; `diagnose` makes it where it is missing
 
     def __post_init__(self) -> None:
         if self.evaluations is not None:
@@ -96,7 +99,7 @@ class Posterior:
 
         As for `elbo`, it is that of the model only if the log densities hold every constant.
         """
-        evidence = self._evidence
+        evidence = self.evidence_parts
         return self.elbo if evidence is None else evidence.value + self.offset
 
     @property
@@ -106,13 +109,14 @@ class Posterior:
         Without a refinement it is `elbo_sd`; where a refinement found no draw at which the surrogate can be trusted,
         nothing is known of the error, and it is infinite.
         """
-        if self._evidence is not None:
-            return self._evidence.sd
+        if self.evidence_parts is not None:
+            return self.evidence_parts.sd
         tried = None if self.history is None else self.history.refinement
         return float(np.inf) if tried is not None and tried.method == "none" else self.elbo_sd
 
     @property
-    def _evidence(self) -> Evidence | None:
+    def evidence_parts(self) -> Evidence | None:
+        """The log evidence relative to the offset, and what it may be off by; None without a refinement."""
         return self.evidence_estimate if self.refined is None else self.refined.evidence
 
     def sample(self, n: int, rng: RandomState = None) -> Float[ndarray, "n d"]:
@@ -157,7 +161,27 @@ class Posterior:
         """A small table with names: mean, sd and the central 90 % interval."""
         return moments.summary(self)
 
+    @cached_property
+    def _own_diagnosis(self) -> Diagnosis:
+        return self.diagnosis if self.diagnosis is not None else diagnose(self)
+
+    @property
+    def verdict(self) -> str:
+        """ "trusted", "doubtful" or "rejected"; `diagnose` has the reasons."""
+        return self._own_diagnosis.verdict
+
     # Doors: each imports its room only when it is called.
+
+    def diagnose(self, refits: int = 0, rng: RandomState = None) -> Diagnosis:
+        """Whether this posterior can be used: a verdict, and findings with numbers, words and remedies.
+
+        Without refits it costs little and is always the same. `refits` further fits show whether another seed, or
+        evaluations left out (a fifth of them, or one of the optimiser's runs), lead to the same posterior. Each takes
+        about as long as the fit.
+        """
+        from vsbq.analysis.refits import diagnose_with
+
+        return diagnose_with(self, refits, rng)
 
     def to_dataframe(self, n: int = 4000, rng: RandomState = None) -> pandas.DataFrame:
         """Draws as a pandas DataFrame with one column per parameter."""
@@ -170,6 +194,12 @@ class Posterior:
         from vsbq.report.corner import corner
 
         return corner(self, **options)
+
+    def plot_diagnosis(self, **options: Any) -> Figure:
+        """Pictures of what `diagnose` finds; needs the extra vsbq[plot]."""
+        from vsbq.report.diagnosis_plot import plot_diagnosis
+
+        return plot_diagnosis(self, **options)
 
     def suggest(self, n: int, rng: RandomState = None) -> Float[ndarray, "n d"]:
         """n points in the user's space whose evaluation would reduce the uncertainty of this posterior most.
@@ -203,6 +233,42 @@ class Posterior:
         return update(
             self, points, log_density, log_density_sd, log_prior, settings=settings, rng=rng, progress=progress
         )
+
+    def check(
+        self,
+        log_density: Callable[[ndarray], Any],
+        n: int = 500,
+        *,
+        log_density_sd: ArrayLike | None = None,
+        rng: RandomState = None,
+    ) -> Check:
+        """Evaluate the model itself at n points of this posterior: k-hat, corrected evidence and moments, new verdict.
+
+        `log_density` is a function of points (n, D), or of one point. Where the evaluations can be called elsewhere
+        only, take the points of `check_points` there and pass them with their values to `reweight`.
+        """
+        from vsbq.analysis.check import check
+
+        return check(self, log_density, n, log_density_sd=log_density_sd, rng=rng)
+
+    def check_points(self, n: int, rng: RandomState = None) -> Float[ndarray, "n d"]:
+        """n points at which the model should be evaluated to check and correct this posterior by `reweight`.
+
+        Four of five are draws of the posterior; the others come from a wider mixture around it.
+        """
+        from vsbq.analysis.check import check_points
+
+        return check_points(self, n, rng)
+
+    def reweight(self, points: ArrayLike, log_density: ArrayLike, log_density_sd: ArrayLike | None = None) -> Posterior:
+        """This posterior corrected by values of the model at points of `check_points`, with a new verdict.
+
+        The result is made of the points with their weights. Where the weights can't be relied on, it warns, and the
+        posterior stays as it was, with a verdict that says so.
+        """
+        from vsbq.analysis.check import reweight
+
+        return reweight(self, points, log_density, log_density_sd)
 
     def report(self, path: str | Path, **options: Any) -> Path:
         """Write one self-contained HTML page that tells a colleague everything; see `vsbq.report.write_report`."""
@@ -300,4 +366,5 @@ class Posterior:
         return (
             f"Posterior of {self.dimension} parameters ({', '.join(self.names)}): "
             f"log evidence {self.log_evidence:.3f} ± {self.log_evidence_sd:.3f}, ELBO {self.elbo:.3f}"
+            + (f", {self.diagnosis.verdict}" if self.diagnosis is not None else "")
         )

@@ -17,6 +17,7 @@ class Summary:
     q05: Float[ndarray, " d"]
     median: Float[ndarray, " d"]
     q95: Float[ndarray, " d"]
+    verdict: str | None = None  # of `Posterior.diagnose`; None where it is not known
 
     def __str__(self) -> str:
         width = max(9, *(len(name) for name in self.names))
@@ -25,7 +26,8 @@ class Summary:
             f"{name:<{width}}" + "".join(f"{value:>12.5g}" for value in values)
             for name, *values in zip(self.names, self.mean, self.sd, self.q05, self.median, self.q95, strict=True)
         ]
-        return "\n".join([head, *rows])
+        last = [] if self.verdict is None else [f"verdict: {self.verdict}"]
+        return "\n".join([head, *rows, *last])
 
     def to_dict(self) -> dict[str, dict[str, float]]:
         """One entry per parameter."""

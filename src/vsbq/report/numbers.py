@@ -9,8 +9,8 @@ import numpy as np
 from vsbq._typing import Bool, Float, ndarray
 from vsbq.posterior import Posterior
 from vsbq.posterior.marginal import Marginal
+from vsbq.posterior.modes import Mode, separate_modes
 from vsbq.report.digits import Digits
-from vsbq.report.modes import Mode, separate_modes
 
 __all__ = ["QUANTILES", "Numbers", "Support"]
 

@@ -12,15 +12,21 @@ from vsbq.report.numbers import Numbers, Support
 
 __all__ = ["first_look", "masthead"]
 
+VERDICTS = {
+    "trusted": "No check speaks against this posterior. A mode that no evaluation has seen would not be noticed.",
+    "doubtful": "It may be right, but the evaluations do not show that it is. Read the reasons before you use it.",
+    "rejected": "Do not use this posterior. The reasons say what is wrong and what to do.",
+}
 SHOWN_NAMES = 12
 LONGEST_TITLE = 200
 
 
 def masthead(posterior: Posterior, title: str, today: date) -> Markup:
-    """Title, the page in a sentence, and what it is about."""
+    """Title, the verdict, the page in a sentence, and what it is about."""
     return element(
         "header",
         element("h1", shortened(title, LONGEST_TITLE)),
+        _verdict(posterior),
         paragraph(
             "This page tells what is known about the parameters of a model after an optimiser (or any other program) "
             "has evaluated it at many points: how probable each value is, how sure that is, and what it rests on. ",
@@ -52,12 +58,26 @@ def _evaluations(posterior: Posterior) -> str:
     return "number of evaluations not recorded"
 
 
+def _verdict(posterior: Posterior) -> Markup:
+    """The first line: whether the posterior can be used, and why not."""
+    found = posterior.diagnose()
+    reasons = [element("li", f"{finding.message} ", element("em", finding.remedy)) for finding in found.reasons]
+    more = [element("ul", *reasons)] if reasons else []
+    return element(
+        "div",
+        paragraph(element("strong", f"Verdict: {found.verdict}. "), VERDICTS[found.verdict]),
+        *more,
+        class_=f"verdict {found.verdict}",
+        role="note",
+    )
+
+
 def first_look(posterior: Posterior, numbers: Numbers) -> Markup:
-    """The numbers that speak for or against the fit; a verdict will stand here once there is one."""
+    """The numbers that speak for or against the fit."""
     evidence = in_power(posterior.log_evidence, posterior.log_evidence_sd)
     elbo = in_power(posterior.elbo, posterior.elbo_sd)
     cards = [_card("log evidence", evidence, "of the model, ± one standard deviation")]
-    cards += [_card("ELBO", elbo, "a lower bound of the log evidence")]
+    cards += [_card("ELBO", elbo, "a lower bound, if the surrogate is right")]
     if numbers.support is not None:
         under = joined(count(numbers.support.under), element("small", f" ({share(numbers.support.share)})"))
         cards.append(_card("evaluations under the posterior", under, f"of {count(numbers.support.evaluations)} in all"))
@@ -95,6 +115,8 @@ def _card(name: str, value: str, note: str) -> Markup:
 def _how_to_read_the_bound(posterior: Posterior) -> Markup:
     gap = posterior.log_evidence - posterior.elbo
     here = f"it is {abs(gap):.2f} {'below' if gap < 0 else 'above'} it" if abs(gap) >= 0.01 else "they agree"
+    if gap < -0.05:
+        here += ", because the log evidence allows for what the surrogate does not know and the ELBO does not"
     return joined(
         element("strong", "How to read them. "),
         "The posterior comes from a surrogate, a smooth curve through the evaluations. The standard deviations say how "

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from vsbq._version import __version__
 from vsbq.posterior import Posterior
+from vsbq.report.checks import the_checks
 from vsbq.report.inputs import what_went_in
 from vsbq.report.markup import Markup, element, joined, shortened
 from vsbq.report.numbers import Numbers
 from vsbq.report.opening import first_look, masthead
-from vsbq.report.pictures import corner_picture
+from vsbq.report.pictures import corner_picture, diagnosis_picture
 from vsbq.report.process import how_it_went, the_evidence
 from vsbq.report.repeat import how_to_repeat
 from vsbq.report.results import the_posterior
@@ -30,6 +31,7 @@ CONTENTS = {
     "glance": "At a glance",
     "input": "What went in",
     "posterior": "The posterior",
+    "checks": "Did it work?",
     "evidence": "Evidence",
     "fit": "How the fit went",
     "repeat": "How to repeat it",
@@ -100,6 +102,7 @@ def _page(
             first_look(posterior, numbers),
             what_went_in(posterior),
             the_posterior(posterior, numbers, corner_picture(posterior)),
+            the_checks(posterior, diagnosis_picture(posterior)),
             the_evidence(posterior),
             how_it_went(posterior),
             how_to_repeat(posterior, known, rng, log),

@@ -1,4 +1,4 @@
-"""The corner plot as a picture that fits into a page: small, on white, and readable whatever the parameters' names."""
+"""The corner plot and the checks as pictures for a page: small, on white, and readable whatever the names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vsbq.report.markup import shortened
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["CornerPicture", "corner_picture"]
+__all__ = ["CornerPicture", "corner_picture", "diagnosis_picture"]
 
 WIDEST = 2200  # pixels
 SHARPEST = 200  # dots per inch
@@ -53,6 +53,23 @@ def corner_picture(posterior: Posterior) -> CornerPicture:
     except (ArithmeticError, ValueError, RuntimeError, MemoryError) as error:
         logger.warning("The corner plot of the report could not be drawn.", exc_info=True)
         return CornerPicture.none(f"The corner plot could not be drawn ({type(error).__name__}: {error}).")
+
+
+def diagnosis_picture(posterior: Posterior) -> CornerPicture:
+    """The pictures of the checks, in the same way."""
+    try:
+        import matplotlib.style
+
+        from vsbq.report.diagnosis_plot import plot_diagnosis
+    except ImportError:
+        return CornerPicture.none('The pictures of the checks need matplotlib: pip install "vsbq[plot]".')
+    try:
+        with matplotlib.style.context("default"):
+            names = tuple(_drawable(name, i) for i, name in enumerate(posterior.names))
+            return _as_png(plot_diagnosis(replace(posterior, names=names)))
+    except (ArithmeticError, ValueError, RuntimeError, MemoryError) as error:
+        logger.warning("The pictures of the checks could not be drawn.", exc_info=True)
+        return CornerPicture.none(f"The pictures of the checks could not be drawn ({type(error).__name__}: {error}).")
 
 
 def _as_png(figure: Figure) -> CornerPicture:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import log
 from typing import NamedTuple
 
-from vsbq.history import Evidence, History, RefinedFit, SurrogateFit, VariationalFit
+from vsbq.history import ERRORS, Evidence, History, RefinedFit, SurrogateFit, VariationalFit
 from vsbq.posterior import Posterior
 from vsbq.report.digits import count, in_power, plain, seconds, share, small
 from vsbq.report.markup import Markup, element, facts, joined, paragraph, table
@@ -18,21 +18,7 @@ STEPS = {
     "surrogate": "fit a smooth surrogate, a sparse Gaussian process, to the log densities",
     "mixture": "fit a mixture of normal distributions to the surrogate",
     "refinement": "correct the mixture towards the surrogate where that can be trusted",
-}
-
-
-#: What each part of the error of the evidence is called.
-ERRORS = {
-    "surrogate_sd": "uncertainty from the surrogate",
-    "outside": "from mass that the mixture has where the surrogate is not trusted",
-    "monte_carlo_error": "from random draws",
-    "held_out_sd": "from what single regions of the evaluations decide",
-    "untested": "from what too few evaluations leave untested",
-    "sides": "from tails beyond the outermost evaluations",
-    "untrusted": "from mass that may lie where the surrogate is not trusted",
-    "guessed": "from mass where the surrogate extrapolates",
-    "support_sd": "from where the density ends",
-    "trend": "from what the evaluations leave open of the surrogate's trend",
+    "diagnosis": "look for reasons to doubt the result",
 }
 
 

@@ -83,8 +83,8 @@ class PublishedGP:
         learnt = prior.unpack(polished.argument) if np.isfinite(polished.value) else found.learnt
         fitted = fit_all(learnt, data.points[rows], data.regression(learnt.log_strength), passes=0)
         miss = high_density_miss(training, fitted.mean)
-        surrogate, training = checked(fitted, training, rng.spawn(1)[0])
-        return surrogate, training, told(surrogate, fitted, found.bounds, miss, found.failures)
+        surrogate, training, held_out = checked(fitted, training, rng.spawn(1)[0])
+        return surrogate, training, told(surrogate, fitted, found.bounds, miss, found.failures, held_out)
 
 
 @dataclass(frozen=True, kw_only=True)

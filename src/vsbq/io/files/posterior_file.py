@@ -44,8 +44,9 @@ where the density is zero, with the refined evidence. Arrays of what there is no
 `evaluations_sd`, `evaluations_log_prior` and the plausible bounds are there only if they were given. The header holds
 `format`, `format_version`, `vsbq_version`, `names`, `components` (K), `offset` (added to `elbo.value` it is the
 evidence lower bound, to `evidence.value` the log evidence), `elbo`, `surrogate`, `evaluations`, `history`, `evidence`,
-`refined`, `tag`, `far_bounds`, `support`, `origin` and `checksum`: the SHA-256 of `json.dumps(header without checksum,
-sort_keys=True)` followed by the bytes of the arrays in the order of their names. It finds damage; it is no signature.
+`refined`, `tag`, `far_bounds`, `support`, `origin`, `diagnosis` (verdict and findings; null in earlier files) and
+`checksum`: the SHA-256 of `json.dumps(header without checksum, sort_keys=True)` followed by the bytes of the arrays in
+the order of their names. It finds damage; it is no signature.
 Draws with NumPy alone:
 
     import json, numpy as np
@@ -72,13 +73,12 @@ from pathlib import Path
 
 import numpy as np
 
-from vsbq._typing import Float, ndarray
 from vsbq._version import __version__
 from vsbq.data import validation as door
 from vsbq.data.bounds import Bounds
 from vsbq.data.evaluations import Evaluations
 from vsbq.data.tags import read_tag
-from vsbq.data.transform import InferenceSpace, ModelSpace, WhitenedSpace
+from vsbq.data.transform import InferenceSpace
 from vsbq.errors import VsbqError
 from vsbq.io.files.container import Arrays, Broken, pack, read, write
 from vsbq.io.files.posterior_header import (
@@ -86,14 +86,13 @@ from vsbq.io.files.posterior_header import (
     Header,
     Origin,
     RefinedHeader,
-    SisterHeader,
-    SurrogateHeader,
     as_of_now,
     check_numbers,
     require,
     shapes_of,
 )
 from vsbq.io.files.posterior_support import put_together_support, take_apart_support, told_again
+from vsbq.io.files.posterior_surrogate import pack_lower, put_together_surrogate, take_apart_surrogate, unpack_lower
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior
 from vsbq.steps.model import LogDensityModel
@@ -106,10 +105,6 @@ __all__ = ["PosteriorFileError", "load", "load_with_origin", "packed", "save"]
 
 FORMAT = "vsbq posterior"
 VERSION = 2
-
-#: What the names of the surrogate's arrays begin with, and those of them that are lower triangles.
-PREFIX = "surrogate_"
-TRIANGLES = ("chol_kernel", "chol_v")
 
 
 class PosteriorFileError(VsbqError, ValueError):
@@ -202,7 +197,7 @@ def _take_apart(posterior: Posterior, compact: bool) -> tuple[Header, Arrays]:
     arrays = _plain_arrays(posterior.space, posterior.mixture)
     surrogate = evaluations = refined = None
     if not compact and posterior.surrogate is not None:
-        surrogate, more = _take_apart_surrogate(posterior.surrogate, posterior)
+        surrogate, more = take_apart_surrogate(_known(posterior.surrogate), posterior)
         arrays |= more
     if not compact and posterior.refined is not None:
         refined, more = _take_apart_refined(posterior.refined)
@@ -230,6 +225,7 @@ def _take_apart(posterior: Posterior, compact: bool) -> tuple[Header, Arrays]:
         tag=posterior.tag,
         far_bounds=posterior.space.near is not None,
         support=support,
+        diagnosis=posterior.diagnosis,
     )
     return header, {name: np.ascontiguousarray(array, dtype="<f8") for name, array in arrays.items()}
 
@@ -244,7 +240,7 @@ def _plain_arrays(space: InferenceSpace, mixture: Mixture) -> Arrays:
         "space_scale": space.scale,
         "mixture_log_weights": mixture.log_weights,
         "mixture_means": mixture.means,
-        "mixture_trils": _pack_lower(mixture.trils),
+        "mixture_trils": pack_lower(mixture.trils),
     }
     if space.near is not None:
         arrays |= {"space_near_lower": space.near.lower, "space_near_upper": space.near.upper}
@@ -259,10 +255,10 @@ def _put_together(header: Header, arrays: Arrays) -> Posterior:
     bounds = Bounds(a["space_lower"], a["space_upper"])
     near = Bounds(a["space_near_lower"], a["space_near_upper"]) if header.far_bounds else None
     space = InferenceSpace(bounds, a["space_edge"], a["space_centre"], a["space_scale"], near=near)
-    trils = _unpack_lower(a["mixture_trils"], len(names))
+    trils = unpack_lower(a["mixture_trils"], len(names))
     require((np.einsum("kii->ki", trils) > 0).all(), "a component of the mixture has no positive scale")
     mixture = Mixture(a["mixture_log_weights"], a["mixture_means"], trils)
-    surrogate = _put_together_surrogate(header, arrays, space)
+    surrogate = put_together_surrogate(header, arrays, space)
     support = put_together_support(header, arrays)
     return Posterior(
         names=names,
@@ -277,56 +273,8 @@ def _put_together(header: Header, arrays: Arrays) -> Posterior:
         evidence_estimate=header.evidence if header.refined is None else None,
         support=support,
         tag=header.tag,
+        diagnosis=header.diagnosis,
     )
-
-
-def _take_apart_surrogate(surrogate: LogDensityModel, posterior: Posterior) -> tuple[SurrogateHeader, Arrays]:
-    if not isinstance(surrogate, Surrogate):
-        raise PosteriorFileError(
-            f"The surrogate of this posterior is of type {type(surrogate).__name__}, which the format "
-            "does not know. Save its mixture with compact=True."
-        )
-    space = surrogate.space.plain
-    same = space.bounds == posterior.bounds and space.near == posterior.space.near
-    same = same and all(
-        np.array_equal(getattr(space, name), getattr(posterior.space, name)) for name in ("edge", "centre", "scale")
-    )
-    require(same, "its surrogate lives in another space than its mixture")
-    parts, scalars = surrogate.packed()
-    parts |= {name: _pack_lower(parts[name]) for name in TRIANGLES}
-    if isinstance(surrogate.space, WhitenedSpace):
-        parts["rotation"] = surrogate.space.rotation
-    shifts = [float(parts.pop(f"sister_{number}_shift")) for number in range(len(surrogate.sisters))]
-    counts = [len(parts[f"sister_{number}_inducing"]) for number in range(len(shifts))]
-    header = SurrogateHeader(
-        inducing=len(parts["inducing"]),
-        rotated=isinstance(surrogate.space, WhitenedSpace),
-        blocks=len(parts["without"]) if "without" in parts else None,
-        sides=len(parts["sides_axes"]) if "sides_axes" in parts else None,
-        sisters=tuple(map(SisterHeader, counts, shifts)),
-        drift="drift_weights" in parts,
-        **scalars,
-    )
-    return header, {PREFIX + name: part for name, part in parts.items()}
-
-
-def _put_together_surrogate(header: Header, arrays: Arrays, space: InferenceSpace) -> Surrogate | None:
-    if header.surrogate is None:
-        return None
-    parts = {name.removeprefix(PREFIX): array for name, array in arrays.items() if name.startswith(PREFIX)}
-    coordinates: ModelSpace = space
-    if header.surrogate.rotated:
-        coordinates = WhitenedSpace(space, parts["rotation"])
-        require(np.linalg.matrix_rank(parts["rotation"]) == len(header.names), "a rotation is singular")
-    parts |= {name: _unpack_lower(parts[name], header.surrogate.inducing) for name in TRIANGLES}
-    parts |= {f"sister_{k}_shift": np.array(sister.shift) for k, sister in enumerate(header.surrogate.sisters)}
-    positive = all((np.diagonal(parts[name]) > 0).all() for name in TRIANGLES)
-    require(positive, "a Cholesky factor of the surrogate has no positive diagonal")
-    if header.surrogate.sides is not None:
-        sensible = (parts["sides_errors"] >= 0).all() and (parts["sides_distances"] > 0).all()
-        require(sensible, "what is doubted beyond the sides of the evaluations makes no sense")
-    scalars = {name: getattr(header.surrogate, name) for name in ("offset", "jitter", "tested", "rise")}
-    return Surrogate.unpacked(coordinates, parts, scalars)
 
 
 def _take_apart_refined(refined: Refined) -> tuple[RefinedHeader, Arrays]:
@@ -391,12 +339,11 @@ def _put_together_evaluations(header: Header, arrays: Arrays, bounds: Bounds) ->
     return evaluations
 
 
-def _pack_lower(factors: Float[ndarray, "*k d d"]) -> Float[ndarray, "*k t"]:
-    """The rows of the lower triangles, one after the other."""
-    return factors[..., np.tri(factors.shape[-1], dtype=bool)]
-
-
-def _unpack_lower(packed: Float[ndarray, "*k t"], size: int) -> Float[ndarray, "*k d d"]:
-    factors = np.zeros((*packed.shape[:-1], size, size))
-    factors[..., np.tri(size, dtype=bool)] = packed
-    return factors
+def _known(surrogate: LogDensityModel) -> Surrogate:
+    """Refuse a surrogate that the format has no arrays for."""
+    if not isinstance(surrogate, Surrogate):
+        raise PosteriorFileError(
+            f"The surrogate of this posterior is of type {type(surrogate).__name__}, which the format "
+            "does not know. Save its mixture with compact=True."
+        )
+    return surrogate

@@ -9,6 +9,7 @@ import numpy as np
 
 from vsbq.history import Elbo, Evidence, History
 from vsbq.io.files.container import Arrays, Broken
+from vsbq.posterior.diagnosis.finding import LEVELS, Diagnosis
 from vsbq.steps.support import DRAWS
 
 __all__ = [
@@ -105,6 +106,7 @@ class Header(NamedTuple):
     far_bounds: bool = False
     support: SupportHeader | None = None
     origin: Origin | None = None
+    diagnosis: Diagnosis | None = None
 
 
 def as_of_now(fields: dict[str, Any]) -> dict[str, Any]:
@@ -199,6 +201,9 @@ def check_numbers(header: Header, arrays: Arrays) -> None:
     require(np.isfinite(scalars).all(), "the ELBO, the evidence, an offset, the jitter or a shift is not finite")
     require(header.elbo.sd >= 0, "the sd of the ELBO is negative")
     require(header.evidence is None or min(header.evidence[1:]) >= 0, "an error of the evidence is negative")
+    if header.diagnosis is not None:
+        levels = {header.diagnosis.verdict, *(finding.level for finding in header.diagnosis.findings)}
+        require(levels <= set(LEVELS), "its diagnosis has a level that does not exist")
     require((arrays["space_lower"] < arrays["space_upper"]).all(), "a lower bound is not below its upper bound")
     if header.far_bounds:
         ordered = arrays["space_near_lower"] < arrays["space_near_upper"]

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 
 from vsbq._typing import Float, ndarray
-from vsbq.data.audit import duplicate_groups
 from vsbq.data.bounds import default_names
 from vsbq.data.evaluations import Evaluations
+from vsbq.data.signs import duplicate_groups
 from vsbq.errors import EvaluationsError, count_in_words, join_words
 
 Pairs = tuple[tuple[float, float], ...]

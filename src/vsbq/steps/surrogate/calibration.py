@@ -60,6 +60,7 @@ class Calibration(NamedTuple):
     tested: float  # held-out evaluations that were predicted, as a share of those that it takes, at most 1
     sides: Sides | None  # what the outermost evaluations decide
     rise: float  # nats above the highest evaluation that may be believed
+    errors: tuple[float, ...] = ()  # of each block, root mean square in predicted standard deviations
 
 
 def calibrate(
@@ -92,7 +93,8 @@ def calibrate(
     chosen = 0 if worse.mean() > 2 * worse.std() / np.sqrt(len(worse)) else 1
     without = np.array([block[chosen].without for block in judged])
     tested = min(1.0, sum(len(block.tested) for block in blocks) / (BLOCKS * LEAST_TESTED))
-    return Calibration(without, chosen * passes, tested, sides, rise)
+    errors = tuple(float(np.sqrt(block[chosen].error)) for block in judged)
+    return Calibration(without, chosen * passes, tested, sides, rise, errors)
 
 
 def _outermost(

@@ -61,10 +61,10 @@ def fit_sparse_gp(
         count, grown = min(2 * count, most), True
     if lost:
         others = [sister_from(Proposal(training, learnt), settings, rng, progress)]
-    surrogate, training = checked(fitted, training, rng.spawn(1)[0])
+    surrogate, training, held_out = checked(fitted, training, rng.spawn(1)[0])
     sisters = [sister_of(training, one, pool, count, settings) for one in (*others, first)[: settings.sisters]]
     surrogate = replace(surrogate, sisters=tuple(sister for sister in sisters if sister is not None))
-    return surrogate, training, told(surrogate, fitted, bounds, miss, failures)
+    return surrogate, training, told(surrogate, fitted, bounds, miss, failures, held_out)
 
 
 def fit_proposal(proposal: Proposal, pool: Int[ndarray, " p"], count: int, settings: SparseGP) -> FittedGP:
@@ -122,8 +122,11 @@ def fit_all(learnt: Learnt, inducing: Float[ndarray, "m d"], regression: Regress
     return FittedGP(learnt, regression, plain, passed, passes, bound)
 
 
-def checked(fitted: FittedGP, training: TrainingSet, rng: np.random.Generator) -> tuple[Surrogate, TrainingSet]:
-    """The surrogate after a test on held-out blocks, and the training set with the levels that it predicts."""
+def checked(
+    fitted: FittedGP, training: TrainingSet, rng: np.random.Generator
+) -> tuple[Surrogate, TrainingSet, tuple[float, ...]]:
+    """The surrogate after a test on held-out blocks, the training set with the levels that it predicts, and the errors
+    of the blocks."""
     hyp = fitted.learnt.hyp
     axes = training.space.to_plain(np.eye(training.dimension)).T  # rows: the parameters' own directions
     found = calibrate(hyp, fitted.plain.inducing, fitted.regression, training.level, rng, fitted.passes, axes)
@@ -143,10 +146,17 @@ def checked(fitted: FittedGP, training: TrainingSet, rng: np.random.Generator) -
     )
     if (training.noise_sd > 0).any():
         training = training.smoothed(surrogate.mean(training.points), surrogate.variance(training.points))
-    return surrogate, training
+    return surrogate, training, found.errors
 
 
-def told(surrogate: Surrogate, fitted: FittedGP, bounds: tuple[float, ...], miss: float, failures: int) -> SurrogateFit:
+def told(
+    surrogate: Surrogate,
+    fitted: FittedGP,
+    bounds: tuple[float, ...],
+    miss: float,
+    failures: int,
+    held_out: tuple[float, ...] = (),
+) -> SurrogateFit:
     """How the surrogate came about, for the report."""
     return SurrogateFit(
         bound=fitted.bound,
@@ -157,6 +167,7 @@ def told(surrogate: Surrogate, fitted: FittedGP, bounds: tuple[float, ...], miss
         shaping_strength=fitted.learnt.strength,
         failures=failures,
         rotated=isinstance(surrogate.space, WhitenedSpace),
+        held_out=held_out,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
@@ -11,9 +11,11 @@ from scipy.special import logsumexp
 from vsbq._typing import Bool, Float, Int, ndarray
 from vsbq.numerics import mixture as mix
 from vsbq.numerics.mixture import Mixture
-from vsbq.posterior import Posterior
 
-__all__ = ["Mode", "separate_modes"]
+if TYPE_CHECKING:
+    from vsbq.posterior.posterior import Posterior
+
+__all__ = ["Mode", "mixture_regions", "nearest_region", "separate_modes"]
 
 #: Nats by which the density may dip between two components of one region.
 DIP = 1.0
@@ -39,16 +41,16 @@ def separate_modes(posterior: Posterior, draws: Float[ndarray, "n d"]) -> tuple[
     Components are of one region if a chain of components links them along which the density of the mixture never dips
     by more than a factor of e; so a banana is one region. Draws go to the region that most likely made them.
     """
-    region = _regions(posterior.mixture)
+    region = mixture_regions(posterior.mixture)
     if region.max() == 0:
         return ()
     u = posterior.space.forward(draws)
-    of_draws = _most_likely(posterior.mixture, region, u)
+    of_draws = nearest_region(posterior.mixture, region, u)
     modes = [_mode(draws, of_draws == k) for k in range(region.max() + 1) if np.mean(of_draws == k) >= LEAST_SHARE]
     return tuple(sorted(modes, key=lambda mode: -mode.share))
 
 
-def _regions(mixture: Mixture) -> Int[ndarray, " k"]:
+def mixture_regions(mixture: Mixture) -> Int[ndarray, " k"]:
     """The number of each component's region."""
     means = mixture.means
     i, j = np.triu_indices(len(means), 1)
@@ -62,7 +64,8 @@ def _regions(mixture: Mixture) -> Int[ndarray, " k"]:
     return np.asarray(connected_components(linked, directed=False)[1], dtype=np.int64)
 
 
-def _most_likely(mixture: Mixture, region: Int[ndarray, " k"], u: Float[ndarray, "n d"]) -> Int[ndarray, " n"]:
+def nearest_region(mixture: Mixture, region: Int[ndarray, " k"], u: Float[ndarray, "n d"]) -> Int[ndarray, " n"]:
+    """The region that most likely made each point."""
     parts = []
     for k in range(region.max() + 1):
         own = region == k

@@ -1,0 +1,86 @@
+"""A verdict on a fit, and the findings that it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple
+
+__all__ = ["LEVELS", "Diagnosis", "Finding", "Verdict"]
+
+Verdict = Literal["trusted", "doubtful", "rejected"]
+
+#: From the best to the worst.
+LEVELS: tuple[Verdict, ...] = ("trusted", "doubtful", "rejected")
+
+
+class Finding(NamedTuple):
+    """One check: what was measured, what it was compared with, what it means, and what to do.
+
+    `number` is None where nothing could be measured. `remedy` is empty where there is nothing to do.
+    """
+
+    name: str
+    level: str
+    number: float | None
+    threshold: float | None
+    message: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.level:<9} {self.name}: {self.message}" + (f" {self.remedy}" if self.remedy else "")
+
+
+class Diagnosis(NamedTuple):
+    """Whether a posterior can be used: "trusted", "doubtful" or "rejected", and every finding, in a fixed order."""
+
+    verdict: str
+    findings: tuple[Finding, ...]
+
+    @classmethod
+    def of(cls, findings: Iterable[Finding]) -> Diagnosis:
+        """The verdict is that of the worst finding."""
+        every = tuple(findings)
+        worst = max((LEVELS.index(_level(finding.level)) for finding in every), default=1)
+        return cls(LEVELS[worst], every)
+
+    @property
+    def reasons(self) -> tuple[Finding, ...]:
+        """The findings that speak against the fit, the worst level first, within a level in their own order."""
+        return tuple(one for level in ("rejected", "doubtful") for one in self.findings if one.level == level)
+
+    def finding(self, name: str) -> Finding:
+        """The finding of that name; raises KeyError if there is none."""
+        for finding in self.findings:
+            if finding.name == name:
+                return finding
+        raise KeyError(name)
+
+    @property
+    def headline(self) -> str:
+        """The verdict and its one or two main reasons in a few sentences."""
+        if not self.reasons:
+            return "The fit is trusted: no check speaks against it."
+        return " ".join([f"The fit is {self.verdict}.", *(finding.message for finding in self.reasons[:2])])
+
+    def with_findings(self, findings: Iterable[Finding]) -> Diagnosis:
+        """The same with more findings; one of the same name takes the place of the earlier one."""
+        new = tuple(findings)
+        names = {finding.name for finding in new}
+        return Diagnosis.of([*(finding for finding in self.findings if finding.name not in names), *new])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and words, for JSON."""
+        return {"verdict": self.verdict, "findings": [finding._asdict() for finding in self.findings]}
+
+    def __str__(self) -> str:
+        fine = [finding.name for finding in self.findings if finding.level == "trusted"]
+        lines = [f"Verdict: {self.verdict}", *(f"  {finding}" for finding in self.reasons)]
+        return "\n".join([*lines, f"  without objection: {', '.join(fine)}"] if fine else lines)
+
+
+def _level(word: str) -> Verdict:
+    """A level by its word."""
+    for level in LEVELS:
+        if word == level:
+            return level
+    raise ValueError(f"A level is one of {', '.join(LEVELS)}, not {word!r}.")
