@@ -7,10 +7,12 @@ import json
 import numpy as np
 import pytest
 
+from vsbq.posterior.diagnosis.thresholds import Thresholds
 from vsbq_bench.cases.cases import halves
 from vsbq_bench.traces import Trace
 from vsbq_bench.trust import study
 from vsbq_bench.trust.choose import choose, in_words, table_of
+from vsbq_bench.trust.judge import judge
 from vsbq_bench.trust.population import PAPER, Trial, half_of, population
 from vsbq_bench.trust.sabotage import SABOTAGES
 from vsbq_bench.trust.study import read_study, run_study, run_trial, unseen_share
@@ -60,7 +62,7 @@ def test_one_side_and_the_top(trace):
 def line(usable, verdict="trusted", half="development", sabotage="none", **numbers):
     scores = {"delta_lml": 0.1, "mmtv": 0.05 if usable else 0.5, "gskl": 0.01}
     about = {"trial": f"a / {sabotage}", "sabotage": sabotage, "half": half, "unseen": 0.0, "diagnosis_share": 0.03}
-    return {**about, **scores, "usable": usable, "verdict": verdict, "numbers": numbers}
+    return {**about, **scores, "usable": usable, "verdict": verdict, "numbers": numbers, "reasons": []}
 
 
 def test_thresholds_separate_what_can_be_separated(rng):
@@ -82,6 +84,25 @@ def test_small_shares_are_bad_and_the_validation_half_is_refused():
         choose([line(True, half="validation")])
 
 
+@pytest.mark.parametrize(
+    ("numbers", "reasons", "wanted"),
+    [
+        ({"sisters": 0.01, "too few": 0.1}, [], "trusted"),
+        ({"sisters": 0.2, "too few": 0.1}, [], "doubtful"),
+        ({"sisters": 0.01, "mixture": 1e-9}, [], "rejected"),
+        ({"sisters": None}, [], "trusted"),
+        ({"sisters": None}, ["sisters"], "doubtful"),
+        ({"refinement": None}, ["refinement"], "doubtful"),
+        ({"refinement": 1.0}, ["refinement"], "rejected"),
+    ],
+)
+def test_verdicts_follow_from_the_numbers_of_a_line(numbers, reasons, wanted):
+    limits = Thresholds(sisters=(0.1, 0.5), too_few=(1.0, 3.0), mixture=(0.02, 0.001))
+    given = {**line(True, "refused"), "numbers": numbers, "reasons": reasons}
+    assert judge(given, limits)["verdict"] == wanted
+    assert judge({"verdict": "refused"})["verdict"] == "refused"
+
+
 def test_tables_count_and_name_what_was_missed(tmp_path):
     lines = [line(True), line(True, "doubtful"), line(False, "rejected", sabotage="offset"), line(False)]
     table = confusion(lines)
@@ -91,7 +112,7 @@ def test_tables_count_and_name_what_was_missed(tmp_path):
     assert missed(lines[:1]) == "None."
     page = tmp_path / "page.md"
     page.write_text("Above\n<!-- begin: trust -->\nold\n<!-- end: trust -->\nBelow\n", encoding="utf-8")
-    refresh_trust(page, lines)
+    refresh_trust(page, [line(True, sisters=0.0), line(False, sisters=9.0)])
     text = page.read_text(encoding="utf-8")
     assert "old" not in text
     assert "The development half" in text

@@ -60,6 +60,7 @@ def show_cases(options: Namespace) -> int:
 
 def study_verdicts(options: Namespace) -> int:
     """Run what is missing of the study of verdicts, or put its tables into a page."""
+    from vsbq_bench.trust.judge import judge
     from vsbq_bench.trust.study import read_study, run_study
     from vsbq_bench.trust.table import refresh_trust, summary
 
@@ -70,7 +71,7 @@ def study_verdicts(options: Namespace) -> int:
     cache = options.cache or options.results / "traces"
     for line in run_study(path, cache, limit=options.limit, half=options.half):
         print(f"{line['trial']}: {line['verdict']}, {'usable' if line.get('usable') else 'not usable'}", flush=True)
-    print(summary([line for line in read_study(path) if options.half in (None, line["half"])]))
+    print(summary([judge(line) for line in read_study(path) if options.half in (None, line["half"])]))
     return 0
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from vsbq_bench.trust.judge import judge
 from vsbq_bench.trust.sabotage import SABOTAGES
 
 __all__ = ["LEVELS", "confusion", "missed", "refresh_trust"]
@@ -74,12 +75,12 @@ def _which(line: Line) -> str:
 
 
 def refresh_trust(page: Path, lines: Sequence[Line]) -> None:
-    """Put the tables of both halves between the markers of a page."""
+    """Put the tables of both halves between the markers of a page, with the verdicts of the present thresholds."""
     parts = []
     for half in ("development", "validation"):
-        own = [line for line in lines if line["half"] == half]
+        own = [judge(line) for line in lines if line["half"] == half]
         if own:
-            parts += [f"### The {half} half", summary(own), confusion(own), "Missed:", missed(own)]
+            parts += [f"## The {half} half", summary(own), confusion(own), "Missed:", missed(own)]
     text = page.read_text(encoding="utf-8")
     start, end = text.index(BEGIN) + len(BEGIN), text.index(END)
     page.write_text(text[:start] + "\n\n" + "\n\n".join(parts) + "\n\n" + text[end:], encoding="utf-8")

@@ -1,0 +1,27 @@
+"""The verdict that the present thresholds give on a fit of the study, from the numbers that its line holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vsbq.posterior.diagnosis.finding import LEVELS
+from vsbq.posterior.diagnosis.thresholds import THRESHOLDS, Thresholds
+
+__all__ = ["judge"]
+
+
+def judge(line: Mapping[str, Any], thresholds: Thresholds = THRESHOLDS) -> dict[str, Any]:
+    """The line with its verdict as of these thresholds; a fit that was refused stays so."""
+    if "numbers" not in line:
+        return dict(line)
+    levels = [_level(name, number, line["reasons"], thresholds) for name, number in line["numbers"].items()]
+    return {**line, "verdict": max(levels, key=LEVELS.index)}
+
+
+def _level(name: str, number: float | None, reasons: list[str], thresholds: Thresholds) -> str:
+    if name == "refinement":  # there only if there were no refined draws
+        return "doubtful" if number is None else "rejected"
+    if number is None:  # not measured: whether that is a reason to doubt is no matter of thresholds
+        return "doubtful" if name in reasons else "trusted"
+    return thresholds.limit(name).level(number)
