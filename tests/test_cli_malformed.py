@@ -94,7 +94,8 @@ def made(tmp_path_factory) -> Path:
     np.savez_compressed(folder / "good.npz", points=points, log_density=values)
     with Recorder(folder / "good.db", names=["a", "b"]) as recorder:
         recorder.record(points, values)
-    vsbq.fit(points, values, names=["a", "b"], settings=SMALL, rng=0).save(folder / "posterior.npz")
+    with pytest.warns(vsbq.errors.VsbqWarning, match="not refined"):
+        vsbq.fit(points, values, names=["a", "b"], settings=SMALL, rng=0).save(folder / "posterior.npz")
     return folder
 
 

@@ -5,6 +5,7 @@ All return a matplotlib `Figure` made without pyplot, or None where the lines ho
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -15,6 +16,7 @@ import numpy as np
 
 from vsbq._typing import Float, ndarray
 from vsbq.data.evaluations import Evaluations
+from vsbq.errors import VsbqWarning
 from vsbq.fit import fit
 from vsbq.numerics.contours import contour_depth
 from vsbq.numerics.shaping import shaping_sd
@@ -292,7 +294,9 @@ def _few_inducing_points(shaping: Shaping) -> Posterior:
     few = replace(PRINTED, shaping=shaping, inducing_per_dimension=10)
     quick = VariationalMixture(adapt=((5_000, 15), (10_000, 15)), then=(256, 30), elbo_draws=10_000)
     seen = Evaluations(SEEN[:, None], _rippled(SEEN))
-    return fit(seen, settings=Steps(surrogate=few, mixture=quick), rng=0, progress=False)
+    with warnings.catch_warnings():  # what is wrong with one of them is what the figure shows
+        warnings.simplefilter("ignore", VsbqWarning)
+        return fit(seen, settings=Steps(surrogate=few, mixture=quick), rng=0, progress=False)
 
 
 def noise_shaping() -> Figure:

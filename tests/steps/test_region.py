@@ -35,7 +35,9 @@ def test_the_box_goes_half_of_the_range_beyond_the_evaluations(rng):
     assert np.isnan(found.log_density(far[None]))
 
 
-@pytest.mark.parametrize(("sd", "prior", "wanted"), [(0.0, 1.0, 0.05), (0.0, 40.0, 2.0), (0.1, 1.0, 0.14)])
+@pytest.mark.parametrize(
+    ("sd", "prior", "wanted"), [(0.0, 1.0, 0.05), (0.0, 40.0, 2.0), (0.1, 1.0, 0.14), (0.0, 1e-4, 0.01)]
+)
 def test_a_share_of_what_is_unknown_far_away_is_a_guess(sd, prior, wanted, rng):
     points = cloud(rng, 300)
     known = replace(Known(normal, lambda u: np.full(len(u), sd**2)), prior_variance=prior)

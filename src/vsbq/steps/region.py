@@ -29,6 +29,9 @@ BEYOND = 0.5
 #: outgrows its sd, which cannot exceed that far from all evaluations.
 GUESS = 0.05
 
+#: Nobody minds a standard deviation of a tenth of a nat, whatever it is far away.
+LEAST_GUESS = 0.1**2
+
 
 class Stray(NamedTuple):
     """Evaluations of zero density among others, in the surrogate's coordinates."""
@@ -75,7 +78,7 @@ class TrustedRegion:
         usual = np.sqrt(np.quantile(surrogate.variance(training.points[near[:: max(1, len(near) // 500)]]), 0.9))
         slack = float(1.0 + 3.0 * usual)
         top = float(training.level.max()) + max(slack, surrogate.rise)
-        guessed = GUESS * surrogate.prior_variance + (3.0 * float(usual)) ** 2
+        guessed = max(GUESS * surrogate.prior_variance + (3.0 * float(usual)) ** 2, LEAST_GUESS)
         low, high = training.points.min(axis=0), training.points.max(axis=0)
         far = BEYOND * (high - low)
         stray = Stray.of(training, support)
