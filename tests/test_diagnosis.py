@@ -114,10 +114,11 @@ def test_beyond(post):
 
 
 def test_support(post):
-    assert level(with_evidence(post, guessed=0.1), "support") == "doubtful"
+    assert level(with_evidence(post, guessed=0.1), "support") == "trusted"
+    assert level(with_evidence(post, guessed=0.4), "support") == "doubtful"
     assert level(with_evidence(post, guessed=2.0), "support") == "rejected"
-    assert level(with_history(post, "refinement", share_outside=0.1), "support") == "doubtful"
-    assert "10.0% of the probability" in message(with_history(post, "refinement", share_outside=0.1), "support")
+    assert level(with_history(post, "refinement", share_outside=0.3), "support") == "doubtful"
+    assert "30.0% of the probability" in message(with_history(post, "refinement", share_outside=0.3), "support")
 
 
 def test_around(post):
