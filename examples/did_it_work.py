@@ -28,8 +28,8 @@ def cloud(n, rng):
 
 
 def traces(rng):
-    """All around, on the left only, and few."""
-    healthy, left, few = cloud(500, rng), cloud(400, rng), cloud(22, rng)
+    """All around, on the left only, and few that are spread far and wide."""
+    healthy, left, few = cloud(500, rng), cloud(400, rng), rng.uniform(-8, 8, (22, 2))
     return {"healthy": healthy, "one_side": left[left[:, 0] < -0.3], "few": few}
 
 
