@@ -106,11 +106,11 @@ def statistics(
     scaled = (values - mean(points, hyp)) / noise_sd
     log_sd = np.log(noise_sd)
     left, right, most = left_vectors(inducing, hyp), right_vectors(points, hyp, log_sd), 2 * hyp.log_output - log_sd
-    gram = np.zeros((m, m), order="F")
-    projection = np.zeros(m)
+    gram, projection = np.zeros((m, m), order="F"), np.zeros(m)
+    whiten = linalg.inverse_lower(chol_kernel)
     for rows in _chunks(len(points)):
         block = _scaled_kernel_block(left, right[rows], most[rows])
-        linalg.solve_lower_in_place(chol_kernel, block)
+        linalg.times_lower_in_place(whiten, block)
         gram = blas.dsyrk(1.0, block, beta=1.0, c=gram, lower=1, overwrite_c=1)
         projection += linalg.product_vector(block, scaled[rows])
     trace = hyp.output_variance * float((1.0 / noise_variance).sum())
@@ -169,9 +169,10 @@ def bound_and_gradient(
 
     gram, projection = np.zeros((m, m), order="F"), np.zeros(m)
     ks, u = (workspace or Workspace(m * n)).arrays(m, n)  # K_ZX S^(−1/2) and U
+    whiten = linalg.inverse_lower(chol)
     for rows in _chunks(n):
         ks[:, rows] = u[:, rows] = _scaled_kernel_block(left, right[rows], most[rows])
-        linalg.solve_lower_in_place(chol, u[:, rows])
+        linalg.times_lower_in_place(whiten, u[:, rows])
         gram = blas.dsyrk(1.0, u[:, rows], beta=1.0, c=gram, lower=1, overwrite_c=1)
         projection += linalg.product_vector(u[:, rows], scaled[rows])
     trace = hyp.output_variance * float((1.0 / noise_variance).sum())
@@ -183,11 +184,11 @@ def bound_and_gradient(
     # ∂/∂U = P U + β rᵀ with P = I − V⁻¹, β = V⁻¹ U ȳ, r = ȳ − Uᵀβ; and (∂/∂U) Uᵀ = V − 2I + V⁻¹ + ββᵀ.
     v_inverse = linalg.inverse_from_cholesky(chol_v)
     beta = linalg.product_vector(v_inverse, projection)
-    lifted = linalg.solve_lower(chol, np.asfortranarray(np.eye(m) - v_inverse), transpose=True)  # L⁻ᵀ P
-    lifted_beta = linalg.solve_lower(chol, beta, transpose=True)
+    lifted = linalg.times_lower(whiten, np.asfortranarray(np.eye(m) - v_inverse), transpose=True)  # L⁻ᵀ P
+    lifted_beta = linalg.product_vector(whiten.T, beta)
     residual = scaled - linalg.product_vector(u.T, beta)
     moments, column = _moments(lifted, lifted_beta, ks, u, residual, points)
-    w_zz = _by_inducing_kernel(chol, v - 2 * np.eye(m) + v_inverse + np.outer(beta, beta))
+    w_zz = _by_inducing_kernel(whiten, v - 2 * np.eye(m) + v_inverse + np.outer(beta, beta))
     on_diagonal = jitter * hyp.output_variance * float(np.trace(w_zz))
     w_zz *= kernel_zz
     to_output = 2 * (column.sum() + float(w_zz.sum()) + on_diagonal) - trace
@@ -210,17 +211,17 @@ def _moments(
     moments, column = np.zeros((len(lifted), features.shape[1])), np.empty(len(points))
     for rows in _chunks(len(points)):
         w = linalg.product(lifted, u[:, rows])
+        w = blas.dger(1.0, lifted_beta, residual[rows], a=w, overwrite_a=1)
         w *= ks[:, rows]
         moments += linalg.product(w, features[rows])
-        moments += lifted_beta[:, None] * linalg.product(ks[:, rows], residual[rows, None] * features[rows])
-        column[rows] = w.sum(axis=0) + residual[rows] * linalg.product_vector(ks[:, rows].T, lifted_beta)
+        column[rows] = w.sum(axis=0)
     return moments, column
 
 
-def _by_inducing_kernel(chol: Float[ndarray, "m m"], t: Float[ndarray, "m m"]) -> Float[ndarray, "m m"]:
-    """∂/∂K_ZZ = −½ L⁻ᵀ T L⁻¹ with T = (∂/∂U) Uᵀ."""
-    half = linalg.solve_lower(chol, np.asfortranarray(t), transpose=True)
-    return -0.5 * linalg.solve_lower(chol, np.asfortranarray(half.T), transpose=True)
+def _by_inducing_kernel(whiten: Float[ndarray, "m m"], t: Float[ndarray, "m m"]) -> Float[ndarray, "m m"]:
+    """∂/∂K_ZZ = −½ L⁻ᵀ T L⁻¹ with T = (∂/∂U) Uᵀ; `whiten` is L⁻¹."""
+    half = linalg.times_lower(whiten, np.asfortranarray(t), transpose=True)
+    return -0.5 * linalg.times_lower(whiten, np.asfortranarray(half.T), transpose=True)
 
 
 def _spread(
@@ -269,6 +270,63 @@ def fit_factors(
     return factors, bound_value(stats, factors.chol_v, len(points))
 
 
+class Summed(NamedTuple):
+    """A sparse GP with the sums over evaluations that it is made of, from which some can be taken away again."""
+
+    factors: Factors
+    sums: Statistics
+
+
+def fit_summed(
+    hyp: Hyperparameters,
+    inducing: Float[ndarray, "m d"],
+    points: Float[ndarray, "n d"],
+    values: Float[ndarray, " n"],
+    noise_variance: Float[ndarray, " n"],
+) -> Summed:
+    """The sparse posterior, ready for evaluations to be held out."""
+    chol, jitter = factorise_inducing(hyp, inducing)
+    sums = statistics(hyp, inducing, chol, points, values, noise_variance)
+    return Summed(posterior_factors(inducing, chol, jitter, sums), sums)
+
+
+def without(
+    hyp: Hyperparameters,
+    whole: Summed,
+    points: Float[ndarray, "h d"],
+    values: Float[ndarray, " h"],
+    noise_variance: Float[ndarray, " h"],
+) -> Factors:
+    """The sparse posterior without these evaluations: their part of the sums is taken off.
+
+    It costs O(m² h + m³) instead of a new pass over all others. V keeps its size, and so does its rounding error.
+    """
+    factors, sums = whole
+    part = statistics(hyp, factors.inducing, factors.chol_kernel, points, values, noise_variance)
+    rest = Statistics(
+        sums.gram - part.gram,
+        sums.projection - part.projection,
+        sums.residual_square - part.residual_square,
+        sums.log_noise - part.log_noise,
+        sums.trace - part.trace,
+    )
+    return posterior_factors(factors.inducing, factors.chol_kernel, factors.jitter, rest)
+
+
+def with_implied_passes(factors: Factors, passes: int) -> Factors:
+    """What `with_residual_passes` gives in exact arithmetic, without the evaluations.
+
+    With a = V⁻¹ U ȳ, what the mean leaves of them projects to U (ȳ − Uᵀ a) = a, so that each pass adds V⁻¹ times what
+    the one before has added.
+    """
+    added = linalg.product_vector(np.asfortranarray(factors.chol_kernel).T, factors.weights)
+    weights = factors.weights
+    for _ in range(passes):
+        added = linalg.solve_lower(factors.chol_v, linalg.solve_lower(factors.chol_v, added), transpose=True)
+        weights = weights + linalg.solve_lower(factors.chol_kernel, added, transpose=True)
+    return factors._replace(weights=weights)
+
+
 def with_residual_passes(
     hyp: Hyperparameters,
     factors: Factors,
@@ -304,9 +362,10 @@ def predict_mean(hyp: Hyperparameters, factors: Factors | Mean, x: Float[ndarray
 def predict_variance(hyp: Hyperparameters, factors: Factors, x: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
     """Posterior variance of the latent log density, the diagonal of Eq. 19."""
     out = np.empty(len(x))
+    whiten, whiten_v = (linalg.inverse_lower(chol) for chol in (factors.chol_kernel, factors.chol_v))
     for rows in _chunks(len(x)):
-        prior = linalg.solve_lower(factors.chol_kernel, kernel(factors.inducing, x[rows], hyp))
-        post = linalg.solve_lower(factors.chol_v, prior)
+        prior = linalg.times_lower(whiten, kernel(factors.inducing, x[rows], hyp))
+        post = linalg.times_lower(whiten_v, prior)
         out[rows] = hyp.output_variance - np.einsum("mn,mn->n", prior, prior) + np.einsum("mn,mn->n", post, post)
     return np.maximum(out, 0.0)
 

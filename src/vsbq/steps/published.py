@@ -26,11 +26,11 @@ from vsbq.steps.mixture.soft_box import SoftBox
 from vsbq.steps.mixture.starts import starts
 from vsbq.steps.model import LogDensityModel
 from vsbq.steps.region import TrustedRegion
-from vsbq.steps.surrogate.fit import checked, fit_all, high_density_miss, told
+from vsbq.steps.surrogate.fit import fit_all, settled, tested, told
 from vsbq.steps.surrogate.learning import Learning, bound_at, learn_sparse, weak_prior
 from vsbq.steps.surrogate.model import Surrogate
 from vsbq.steps.surrogate.shaped_data import ShapedData, Shaping, SparseGP
-from vsbq.steps.surrogate.sisters import with_levels
+from vsbq.steps.surrogate.sisters import Proposal, with_levels
 from vsbq.steps.trim import TrainingSet
 
 __all__ = ["PublishedGP", "PublishedMixture"]
@@ -38,6 +38,7 @@ __all__ = ["PublishedGP", "PublishedMixture"]
 #: Evaluations on which learning starts, for each dimension and at the most.
 FIRST_POINTS_PER_DIMENSION = 600
 MAX_FIRST_POINTS = 6000
+FIRST_STEPS = 200  # of each round
 
 #: Steps on all evaluations in the end, and the gain in nats below which they stop.
 POLISH_STEPS = 30
@@ -64,9 +65,7 @@ class PublishedGP:
         self, training: TrainingSet, rng: np.random.Generator, progress: Progress
     ) -> tuple[Surrogate, TrainingSet, SurrogateFit]:
         """The sparse GP of all evaluations."""
-        settings = SparseGP(
-            shaping=self.shaping, inducing_per_dimension=self.inducing_per_dimension, rounds=self.rounds
-        )
+        settings = SparseGP(shaping=self.shaping, inducing_per_dimension=self.inducing_per_dimension)
         count = settings.first_inducing(training.dimension)
         training, learnt = with_levels(training, settings, rng, by_value=True)
         data = ShapedData.curved(training, training.values, self.shaping)
@@ -74,7 +73,9 @@ class PublishedGP:
         pool = np.sort(rng.permutation(len(training))[: settings.max_candidates])
         size = min(FIRST_POINTS_PER_DIMENSION * training.dimension, MAX_FIRST_POINTS)
         some = data.take(stratified_rows(data.points, training.level, size, rng))
-        found = learn_sparse(Learning(some, min(count, len(some.points))), prior, learnt, settings, progress)
+        found = learn_sparse(
+            Learning(some, min(count, len(some.points)), FIRST_STEPS, self.rounds), prior, learnt, progress
+        )
         noise = data.noise(found.learnt.log_strength)
         rows = pool[greedy_inducing(found.learnt.hyp, data.points[pool], noise[pool], min(count, len(pool)))]
         bound = bound_at(rows, sgpr.Workspace(len(rows) * len(data.points)))
@@ -82,9 +83,10 @@ class PublishedGP:
         logger.info("all evaluations: %d steps, bound %.1f", polished.steps, polished.value)
         learnt = prior.unpack(polished.argument) if np.isfinite(polished.value) else found.learnt
         fitted = fit_all(learnt, data.points[rows], data.regression(learnt.log_strength), passes=0)
-        miss = high_density_miss(training, fitted.mean)
-        surrogate, training, held_out = checked(fitted, training, rng.spawn(1)[0])
-        return surrogate, training, told(surrogate, fitted, found.bounds, miss, found.failures, held_out)
+        proposal = Proposal(training, learnt, found.bounds, found.failures)
+        tried = tested(proposal, fitted, count, rng.spawn(1)[0])
+        surrogate, training = settled(tried)
+        return surrogate, training, told(surrogate, tried)
 
 
 @dataclass(frozen=True, kw_only=True)

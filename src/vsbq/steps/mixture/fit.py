@@ -97,11 +97,12 @@ def _adapt(mixture: Mixture, settings: VariationalMixture, region: TrustedRegion
         if len(u) < 10 * mixture.means.shape[1]:
             logger.info("%d of %d draws are where the surrogate can be trusted: too few to adapt to", len(u), draws)
             break
+        share = effective_size(weights) / len(u)
         mixture = weighted_em(mixture, u, weights, iterations, caution=5.0, roots=settings.family.roots)
         mixture = _heaviest(mixture, settings.components(u.shape[1]))
-        logger.info(
-            "%d draws: %d components, effective size %.3f", draws, len(mixture.means), effective_size(weights) / len(u)
-        )
+        logger.info("%d draws: %d components, effective size %.3f before", draws, len(mixture.means), share)
+        if share >= settings.enough:
+            break
     return mixture
 
 

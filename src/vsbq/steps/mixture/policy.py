@@ -17,9 +17,10 @@ class VariationalMixture:
     components_per_dimension: int = 5
     max_components: int = 30
     family: type[FullCovariance] | type[SharedDiagonal] = FullCovariance
-    first: tuple[int, int] = (64, 30)  # for each start
-    adapt: tuple[tuple[int, int], ...] = ((5_000, 15), (10_000, 15), (20_000, 15), (40_000, 20), (40_000, 20))
-    then: tuple[int, int] = (1024, 30)
+    first: tuple[int, int] = (64, 12)  # for each start
+    adapt: tuple[tuple[int, int], ...] = ((4_000, 10), (8_000, 10), (16_000, 12), (32_000, 12), (32_000, 12))
+    enough: float = 0.9  # effective share of the draws with which the rounds end
+    then: tuple[int, int] = (256, 20)
     spread_depth: float = SPREAD  # the wide start covers evaluations within this contour of the best
     elbo_draws: int = 100_000
 

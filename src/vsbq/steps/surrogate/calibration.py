@@ -10,13 +10,13 @@ from scipy.cluster.vq import vq
 
 from vsbq._typing import Float, Int, ndarray
 from vsbq.numerics import linalg, sgpr
-from vsbq.numerics.contours import SURROUNDINGS, near_top
+from vsbq.numerics.contours import POSTERIOR, SURROUNDINGS, near_top
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.linalg import NotPositiveDefinite
 from vsbq.numerics.subset import cluster_centres, spread_rows, stratified_rows
 from vsbq.steps.surrogate.shaped_data import Regression
 
-__all__ = ["Block", "Calibration", "Sides", "calibrate", "cut_blocks"]
+__all__ = ["Block", "Calibration", "Sides", "beyond_noise", "calibrate", "cut_blocks"]
 
 BLOCKS = 10
 LEAST_BLOCKS = 3
@@ -61,6 +61,7 @@ class Calibration(NamedTuple):
     sides: Sides | None  # what the outermost evaluations decide
     rise: float  # nats above the highest evaluation that may be believed
     errors: tuple[float, ...] = ()  # of each block, root mean square in predicted standard deviations
+    missed: float = np.inf  # nats by which held-out evaluations of the posterior are missed beyond their noise
 
 
 def calibrate(
@@ -71,20 +72,27 @@ def calibrate(
     rng: np.random.Generator,
     passes: int = 0,
     axes: Float[ndarray, "d d"] | None = None,
+    observed: Float[ndarray, " n"] | None = None,
 ) -> Calibration:
     """Hold out whole blocks of evaluations, one after the other: how does the mean change, and do residual passes help?
 
     An optimiser leaves most of its evaluations at the mode. Hyperparameters that explain those best may promise far
     too much for the gaps between its paths; a block of neighbours that the surrogate has not seen is such a gap. The
-    rows of `axes` are directions on both ends of which the outermost evaluations are left out as well.
+    rows of `axes` are directions on both ends of which the outermost evaluations are left out as well; `observed` are
+    the variances of the noise that the values really have.
     """
+    observed = regression[2] if observed is None else observed
     rows = stratified_rows(regression[0], level, MOST_ROWS, rng)
     regression, level = (regression[0][rows], regression[1][rows], regression[2][rows]), level[rows]
+    try:
+        tester = _Tester(hyp, regression, sgpr.fit_summed(hyp, inducing, *regression))
+    except NotPositiveDefinite:
+        return Calibration(None, passes, 0.0, None, 0.0)
     near = np.flatnonzero(near_top(level, SURROUNDINGS, regression[0].shape[1]))
-    sides = None if axes is None else _outermost(hyp, inducing, regression, near, axes)
-    rise = _believed_rise(hyp, inducing, regression, level, near)
+    sides = None if axes is None else _outermost(tester, near, axes)
+    rise = _believed_rise(tester, level, near)
     blocks = cut_blocks(regression[0], level, rng)
-    judged = list(_judge(hyp, inducing, regression, blocks, passes))
+    judged = list(_judge(tester, blocks, passes))
     if not judged:
         return Calibration(None, passes, 0.0, sides, rise)
     # Where there are too few inducing points for what the evaluations show, what is left of these is not for them to
@@ -94,18 +102,57 @@ def calibrate(
     without = np.array([block[chosen].without for block in judged])
     tested = min(1.0, sum(len(block.tested) for block in blocks) / (BLOCKS * LEAST_TESTED))
     errors = tuple(float(np.sqrt(block[chosen].error)) for block in judged)
-    return Calibration(without, chosen * passes, tested, sides, rise, errors)
+    missed = _missed_high([block[chosen] for block in judged], level, observed[rows], regression[0].shape[1])
+    return Calibration(without, chosen * passes, tested, sides, rise, errors, missed)
 
 
-def _outermost(
-    hyp: Hyperparameters,
-    inducing: Float[ndarray, "m d"],
-    regression: Regression,
-    near: Int[ndarray, " k"],
-    axes: Float[ndarray, "d d"],
-) -> Sides:
+def _missed_high(
+    judged: list[_Judged], level: Float[ndarray, " n"], observed: Float[ndarray, " n"], dimension: int
+) -> float:
+    """Nats by which held-out evaluations of the posterior are missed beyond their noise."""
+    rows = np.concatenate([block.rows for block in judged])
+    residual = np.concatenate([block.residual for block in judged])
+    high = near_top(level, POSTERIOR, dimension)[rows]
+    return beyond_noise(residual[high], observed[rows][high])
+
+
+def beyond_noise(residual: Float[ndarray, " n"], noise_variance: Float[ndarray, " n"]) -> float:
+    """Root mean square of residuals, less what their noise explains; infinite if there are none.
+
+    With noise, the mean square itself fluctuates: only what is beyond two standard errors counts.
+    """
+    if not len(residual):
+        return np.inf
+    excess = np.mean(residual**2) - np.mean(noise_variance)
+    return float(np.sqrt(max(excess - 2 * np.sqrt(2 * np.mean(noise_variance**2) / len(residual)), 0.0)))
+
+
+class _Tester(NamedTuple):
+    """The sparse GP of all evaluations, which can be asked without some of them."""
+
+    hyp: Hyperparameters
+    regression: Regression
+    whole: sgpr.Summed
+
+    def without(self, held: Int[ndarray, " h"]) -> sgpr.Factors | None:
+        """The sparse GP of all others; None if it cannot be factorised."""
+        try:
+            return sgpr.without(self.hyp, self.whole, *(column[held] for column in self.regression))
+        except NotPositiveDefinite:
+            return None
+
+    def missed(self, held: Int[ndarray, " h"]) -> Float[ndarray, " h"] | None:
+        """What the sparse GP of all others leaves of some evaluations; None if it cannot be factorised."""
+        factors = self.without(held)
+        if factors is None:
+            return None
+        points, values, _ = self.regression
+        return np.asarray(values[held] - sgpr.predict_mean(self.hyp, factors, points[held]))
+
+
+def _outermost(tester: _Tester, near: Int[ndarray, " k"], axes: Float[ndarray, "d d"]) -> Sides:
     """Leave out the outermost of the better evaluations on each side of each axis, and predict them."""
-    points, values, noise = regression
+    points, values, noise = tester.regression
     directions = np.concatenate([axes, -axes])
     along = linalg.product(points, directions.T)
     # Where they cannot be predicted, anything is possible that the values show.
@@ -113,7 +160,7 @@ def _outermost(
     for side in range(len(directions)):
         held, others = _split(near, along[near, side])
         distances[side] = max(np.ptp(along[near, side]), TINY)
-        residual = _missed(hyp, inducing, regression, held) if len(others) else None
+        residual = tester.missed(held) if len(others) else None
         if residual is not None:
             precision = 1.0 / noise[held]
             # Their average is not known better than their noise allows.
@@ -123,23 +170,17 @@ def _outermost(
     return Sides(directions, along[near].max(axis=0), errors, distances)
 
 
-def _believed_rise(
-    hyp: Hyperparameters,
-    inducing: Float[ndarray, "m d"],
-    regression: Regression,
-    level: Float[ndarray, " n"],
-    near: Int[ndarray, " k"],
-) -> float:
+def _believed_rise(tester: _Tester, level: Float[ndarray, " n"], near: Int[ndarray, " k"]) -> float:
     """How far above the highest evaluation the mean may be believed: leave out the highest ones, and predict them.
 
     If they are h nats above the others and missed by e, then the mean may be off by e (x/h)² where it is x nats above
     all: an error of curvature. It is believed until this is one nat.
     """
     held, others = _split(near, level[near])
-    residual = _missed(hyp, inducing, regression, held) if len(others) else None
+    residual = tester.missed(held) if len(others) else None
     if residual is None:
         return 0.0
-    precision = 1.0 / regression[2][held]
+    precision = 1.0 / tester.regression[2][held]
     error = np.hypot(np.sqrt(np.average(residual**2, weights=precision)), precision.sum() ** -0.5)
     height = float(level[held].mean() - level[others].max())
     return height / float(np.sqrt(error))
@@ -152,55 +193,34 @@ def _split(near: Int[ndarray, " k"], along: Float[ndarray, " k"]) -> tuple[Int[n
     return order[:count], order[count:]
 
 
-def _missed(
-    hyp: Hyperparameters, inducing: Float[ndarray, "m d"], regression: Regression, held: Int[ndarray, " h"]
-) -> Float[ndarray, " h"] | None:
-    """What the sparse GP of all others leaves of some evaluations; None if it cannot be factorised."""
-    for _, _, factors in _held_out(hyp, inducing, regression, [Block(held, held)]):
-        return np.asarray(regression[1][held] - sgpr.predict_mean(hyp, factors, regression[0][held]))
-    return None
-
-
 class _Judged(NamedTuple):
     """A block that was held out: its mean square error, relative to what was predicted, and what its absence adds to
     the weights of the mean."""
 
     error: float
     without: Float[ndarray, " m"]
+    rows: Int[ndarray, " t"]
+    residual: Float[ndarray, " t"]
 
 
-def _judge(
-    hyp: Hyperparameters, inducing: Float[ndarray, "m d"], regression: Regression, blocks: list[Block], passes: int
-) -> Iterator[tuple[_Judged, _Judged]]:
+def _judge(tester: _Tester, blocks: list[Block], passes: int) -> Iterator[tuple[_Judged, _Judged]]:
     """Each block, without residual passes and with them."""
-    points, values, noise = regression
-    try:
-        plain, _ = sgpr.fit_factors(hyp, inducing, points, values, noise)
-    except NotPositiveDefinite:
-        return
-    every = plain, sgpr.with_residual_passes(hyp, plain, points, values, noise, passes)
-    for block, rest, factors in _held_out(hyp, inducing, regression, blocks):
-        tested = points[block.tested]
-        total = sgpr.predict_variance(hyp, factors, tested) + noise[block.tested]
-        passed = sgpr.with_residual_passes(hyp, factors, points[rest], values[rest], noise[rest], passes)
-        judged = []
-        for part, whole in zip((factors, passed), every, strict=True):
-            residual = values[block.tested] - sgpr.predict_mean(hyp, part, tested)
-            judged.append(_Judged(float(np.mean(residual**2 / total)), part.weights - whole.weights))
-        yield judged[0], judged[1]
-
-
-def _held_out(
-    hyp: Hyperparameters, inducing: Float[ndarray, "m d"], regression: Regression, blocks: list[Block]
-) -> Iterator[tuple[Block, Int[ndarray, " r"], sgpr.Factors]]:
-    """Each block with the rows outside it and the sparse GP of these."""
+    points, values, noise = tester.regression
+    plain = tester.whole.factors
+    every = plain, sgpr.with_implied_passes(plain, passes)
     for block in blocks:
-        rest = np.setdiff1d(np.arange(len(regression[0])), block.held, assume_unique=True)
-        try:
-            factors, _ = sgpr.fit_factors(hyp, inducing, *(column[rest] for column in regression))
-        except NotPositiveDefinite:
+        factors = tester.without(block.held)
+        if factors is None:
             continue
-        yield block, rest, factors
+        tested = points[block.tested]
+        total = sgpr.predict_variance(tester.hyp, factors, tested) + noise[block.tested]
+        judged = []
+        for part, whole in zip((factors, sgpr.with_implied_passes(factors, passes)), every, strict=True):
+            residual = values[block.tested] - sgpr.predict_mean(tester.hyp, part, tested)
+            judged.append(
+                _Judged(float(np.mean(residual**2 / total)), part.weights - whole.weights, block.tested, residual)
+            )
+        yield judged[0], judged[1]
 
 
 def cut_blocks(points: Float[ndarray, "n d"], level: Float[ndarray, " n"], rng: np.random.Generator) -> list[Block]:

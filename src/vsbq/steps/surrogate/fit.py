@@ -17,11 +17,12 @@ from vsbq.numerics.contours import POSTERIOR, near_top
 from vsbq.numerics.drift import fit_drift
 from vsbq.numerics.inducing import greedy_inducing
 from vsbq.numerics.linalg import NotPositiveDefinite
+from vsbq.numerics.subset import stratified_rows
 from vsbq.progress import Progress, logger
-from vsbq.steps.surrogate.calibration import calibrate
-from vsbq.steps.surrogate.learning import learn_sparse, learning_set, weak_prior
+from vsbq.steps.surrogate.calibration import Calibration, beyond_noise, calibrate
+from vsbq.steps.surrogate.learning import Learning, learn_sparse, weak_prior
 from vsbq.steps.surrogate.model import Sister, Surrogate
-from vsbq.steps.surrogate.shaped_data import Learnt, Regression, ShapedData, SparseGP
+from vsbq.steps.surrogate.shaped_data import Learnt, Level, Regression, ShapedData, SparseGP
 from vsbq.steps.surrogate.sisters import Proposal, learn_sisters, sister_from, with_levels
 from vsbq.steps.trim import TrainingSet
 
@@ -29,47 +30,86 @@ from vsbq.steps.trim import TrainingSet
 def fit_sparse_gp(
     training: TrainingSet, settings: SparseGP, rng: np.random.Generator, progress: Progress
 ) -> tuple[Surrogate, TrainingSet, SurrogateFit]:
-    """Hyperparameters from subsets, inducing points from all evaluations, more of both while the fit is poor.
+    """Hyperparameters from subsets, coarse to fine while held-out evaluations are missed; inducing points from all.
 
-    Also returns the training set in the coordinates in which the surrogate works: rotated where that explains the
+    Also returns the training set in the coordinates in which the surrogate works: turned where that explains the
     evaluations better.
     """
     if training.noisy:
         training = with_levels(training, settings, rng).training
     first, *others = learn_sisters(training, settings, rng, progress)
-    training, learnt = first
-    data = ShapedData.shaped(training, settings)
-    count, grown, lost = settings.first_inducing(training.dimension), False, False
     pool = np.sort(rng.permutation(len(training))[: settings.max_candidates])
-    while True:
-        prior = weak_prior(data, training.level, settings, np.random.default_rng(0), turn=settings.turn)
-        learning = learning_set(data, training.level, settings, count, rng)
-        learnt, bounds, failures = learn_sparse(learning, prior, learnt, settings, progress)
-        if grown:  # from hyperparameters that take a poor fit for noise there may be no way to better ones
-            again = learn_sparse(learning, prior, prior.start, settings, progress)
-            lost = max(again.bounds) > max(bounds)
-            learnt, bounds, failures = again if lost else (learnt, bounds, failures)
-        training, data, learnt = training.turned(learnt.coordinates), data.turned(learnt.coordinates), learnt.at_home()
-        fitted = fit_proposal(Proposal(training, learnt), pool, count, settings)
-        miss = high_density_miss(training, fitted.mean)
-        inducing = len(fitted.plain.inducing)
-        logger.info("%d inducing points: bound %.1f, miss %.3f nats", inducing, fitted.bound, miss)
-        enough = miss <= settings.tolerable_miss or inducing >= len(data.points)
+    tried = tried_out(first, pool, settings.first_inducing(training.dimension), settings, rng.spawn(1)[0])
+    if training.noisy or max(tried.miss, tried.found.missed) > settings.tolerable_miss:
+        tried, lost = finer(tried, settings.fine, tried.count, settings, rng, progress)
+        others = [sister_from(tried.proposal, settings, rng, progress)] if lost else others
+    if tried.miss > settings.tolerable_miss:
         most = settings.last_inducing(training.dimension)
-        if enough or count == most:
-            break
-        count, grown = min(2 * count, most), True
-    if lost:
-        others = [sister_from(Proposal(training, learnt), settings, rng, progress)]
-    surrogate, training, held_out = checked(fitted, training, rng.spawn(1)[0])
-    sisters = [sister_of(training, one, pool, count, settings) for one in (*others, first)[: settings.sisters]]
+        tried, lost = finer(tried, settings.finest, most, settings, rng, progress)
+        others = [sister_from(tried.proposal, settings, rng, progress)] if lost else others
+    surrogate, training = settled(tried)
+    sisters = [sister_of(training, one, pool, tried.count, settings) for one in (*others, first)[: settings.sisters]]
     surrogate = replace(surrogate, sisters=tuple(sister for sister in sisters if sister is not None))
-    return surrogate, training, told(surrogate, fitted, bounds, miss, failures, held_out)
+    return surrogate, training, told(surrogate, tried)
+
+
+def finer(
+    tried: TriedOut, level: Level, count: int, settings: SparseGP, rng: np.random.Generator, progress: Progress
+) -> tuple[TriedOut, bool]:
+    """Learning goes on with more evaluations and inducing points; also from the prior where the fit is poor, because
+    from hyperparameters that take a poor fit for noise there may be no way to better ones. Says whether that won."""
+    training, learnt = tried.proposal.training, tried.proposal.learnt
+    data = ShapedData.shaped(training, settings)
+    prior = weak_prior(data, training.level, settings, np.random.default_rng(0), turn=settings.turn)
+    size = min(level.points * training.dimension, settings.max_learning_points)
+    learning = Learning.at(level, data.take(stratified_rows(data.points, training.level, size, rng)))
+    begin = [learnt, prior.start] if tried.miss > settings.tolerable_miss else [learnt]
+    found = [learn_sparse(learning, prior, start, progress) for start in begin]
+    best = int(np.argmax([max(one.bounds) for one in found]))
+    pool = np.sort(rng.permutation(len(training))[: settings.max_candidates])
+    return tried_out(Proposal.of(training, found[best]), pool, count, settings, rng.spawn(1)[0]), best > 0
+
+
+class TriedOut(NamedTuple):
+    """A sparse GP of all evaluations and what holding out some of them shows."""
+
+    proposal: Proposal
+    count: int  # of inducing points that were allowed
+    fitted: FittedGP
+    found: Calibration
+    miss: float  # nats by which high evaluations are missed beyond their noise
+
+
+def tried_out(
+    proposal: Proposal, pool: Int[ndarray, " p"], count: int, settings: SparseGP, rng: np.random.Generator
+) -> TriedOut:
+    """The sparse GP of all evaluations with proposed hyperparameters, tested on held-out blocks."""
+    return tested(proposal, fit_proposal(proposal, pool, count, settings), count, rng)
+
+
+def tested(proposal: Proposal, fitted: FittedGP, count: int, rng: np.random.Generator) -> TriedOut:
+    """A sparse GP of all evaluations after a test on held-out blocks."""
+    training, hyp = proposal.training, fitted.learnt.hyp
+    axes = training.space.to_plain(np.eye(training.dimension)).T  # rows: the parameters' own directions
+    found = calibrate(
+        *(hyp, fitted.plain.inducing, fitted.regression, training.level, rng),
+        passes=fitted.passes,
+        axes=axes,
+        observed=training.noise_sd**2,
+    )
+    miss = high_density_miss(training, fitted.mean)
+    inducing = len(fitted.plain.inducing)
+    logger.info("%d inducing points: bound %.1f, miss %.3f nats", inducing, fitted.bound, miss)
+    logger.info(
+        "held-out blocks: missed by %.3f nats, %d residual passes; believed %.2f nats above the top",
+        *(found.missed, found.passes, found.rise),
+    )
+    return TriedOut(proposal, count, fitted, found, miss)
 
 
 def fit_proposal(proposal: Proposal, pool: Int[ndarray, " p"], count: int, settings: SparseGP) -> FittedGP:
     """The sparse GP of all evaluations with proposed hyperparameters and coordinates."""
-    training, learnt = proposal
+    training, learnt = proposal.training, proposal.learnt
     data = ShapedData.shaped(training, settings)
     noise = data.noise(learnt.log_strength)
     rows = pool[greedy_inducing(learnt.hyp, data.points[pool], noise[pool], min(count, len(pool)))]
@@ -122,60 +162,42 @@ def fit_all(learnt: Learnt, inducing: Float[ndarray, "m d"], regression: Regress
     return FittedGP(learnt, regression, plain, passed, passes, bound)
 
 
-def checked(
-    fitted: FittedGP, training: TrainingSet, rng: np.random.Generator
-) -> tuple[Surrogate, TrainingSet, tuple[float, ...]]:
-    """The surrogate after a test on held-out blocks, the training set with the levels that it predicts, and the errors
-    of the blocks."""
-    hyp = fitted.learnt.hyp
-    axes = training.space.to_plain(np.eye(training.dimension)).T  # rows: the parameters' own directions
-    found = calibrate(hyp, fitted.plain.inducing, fitted.regression, training.level, rng, fitted.passes, axes)
-    logger.info("held-out blocks: %d residual passes; believed %.2f nats above the top", found.passes, found.rise)
-    factors = fitted.passed if found.passes else fitted.plain
+def settled(tried: TriedOut) -> tuple[Surrogate, TrainingSet]:
+    """The surrogate, and the training set with the levels that it predicts."""
+    training, fitted, found = tried.proposal.training, tried.fitted, tried.found
     points, _, noise = fitted.regression
     surrogate = Surrogate(
         training.space,
-        hyp,
-        factors,
+        fitted.learnt.hyp,
+        fitted.passed if found.passes else fitted.plain,
         training.offset,
         found.without,
         found.tested,
         found.sides,
         rise=found.rise,
-        drift=fit_drift(hyp, fitted.plain, points, noise),
+        drift=fit_drift(fitted.learnt.hyp, fitted.plain, points, noise),
     )
     if (training.noise_sd > 0).any():
         training = training.smoothed(surrogate.mean(training.points), surrogate.variance(training.points))
-    return surrogate, training, found.errors
+    return surrogate, training
 
 
-def told(
-    surrogate: Surrogate,
-    fitted: FittedGP,
-    bounds: tuple[float, ...],
-    miss: float,
-    failures: int,
-    held_out: tuple[float, ...] = (),
-) -> SurrogateFit:
+def told(surrogate: Surrogate, tried: TriedOut) -> SurrogateFit:
     """How the surrogate came about, for the report."""
     return SurrogateFit(
-        bound=fitted.bound,
-        bounds_by_round=bounds,
+        bound=tried.fitted.bound,
+        bounds_by_round=tried.proposal.bounds,
         inducing=len(surrogate.inducing),
         jitter=surrogate.factors.jitter,
-        miss=miss,
-        shaping_strength=fitted.learnt.strength,
-        failures=failures,
+        miss=tried.miss,
+        shaping_strength=tried.fitted.learnt.strength,
+        failures=tried.proposal.failures,
         rotated=isinstance(surrogate.space, WhitenedSpace),
-        held_out=held_out,
+        held_out=tried.found.errors,
     )
 
 
 def high_density_miss(training: TrainingSet, mean: Callable[[Float[ndarray, "n d"]], Float[ndarray, " n"]]) -> float:
     """Root mean square residual of the evaluations within three sigma of the top, less what their noise explains."""
     near = near_top(training.level, POSTERIOR, training.dimension)
-    residual = training.values[near] - mean(training.points[near])
-    excess = np.mean(residual**2) - np.mean(training.noise_sd[near] ** 2)
-    # With noise, the mean square itself fluctuates; only what is beyond two standard errors counts as a miss.
-    error = np.sqrt(2 * np.mean(training.noise_sd[near] ** 4) / max(1, int(near.sum())))
-    return float(np.sqrt(max(excess - 2 * error, 0.0)))
+    return beyond_noise(training.values[near] - mean(training.points[near]), training.noise_sd[near] ** 2)

@@ -13,13 +13,13 @@ from vsbq.numerics.contours import SURROUNDINGS
 from vsbq.numerics.inducing import greedy_inducing
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.optimise import GaussianPrior, Maximum, Objective, maximise_with_prior
-from vsbq.numerics.subset import better_rows, stratified_rows
+from vsbq.numerics.subset import better_rows
 from vsbq.progress import Progress, logger
-from vsbq.steps.surrogate.shaped_data import Learnt, ShapedData, SparseGP
+from vsbq.steps.surrogate.shaped_data import Learnt, Level, ShapedData, SparseGP
 
-#: A round of learning ends after so many steps, or when a step gains less than this many nats.
-LEARNING_STEPS = 200
-LEARNING_TOLERANCE = 0.1
+#: A round of learning ends when a step gains less than this many nats, learning when a round gains less than that.
+LEAST_STEP = 0.1
+LEAST_ROUND = 1.0
 
 #: By how many times its own spread a coordinate may follow another.
 MOST_SHEAR = 10.0
@@ -139,22 +139,19 @@ def _objective(gradient: Callable[..., sgpr.Gradient], data: ShapedData, dimensi
 
 
 class Learning(NamedTuple):
-    """On what the hyperparameters are learnt: some of the evaluations, and with how many inducing points."""
+    """On what the hyperparameters are learnt, and for how long: some of the evaluations, the number of inducing points,
+    steps of each round, and rounds."""
 
     data: ShapedData
     inducing: int
+    steps: int = 200
+    rounds: int = 3
 
-
-def learning_set(
-    data: ShapedData, level: Float[ndarray, " n"], settings: SparseGP, count: int, rng: np.random.Generator
-) -> Learning:
-    """A stratified subset and fewer inducing points, both in proportion to the final number of inducing points."""
-    d = data.points.shape[1]
-    growth = count / settings.first_inducing(d)
-    size = min(round(growth * settings.learning_points_per_dimension * d), settings.max_learning_points)
-    data = data.take(stratified_rows(data.points, level, size, rng))
-    count = min(round(growth * settings.learning_inducing_per_dimension * d), settings.max_learning_inducing)
-    return Learning(data, min(count, len(data.points)))
+    @classmethod
+    def at(cls, level: Level, data: ShapedData) -> Learning:
+        """What a level asks for, of evaluations that have been chosen."""
+        count = min(level.inducing * data.points.shape[1], len(data.points))
+        return cls(data, count, level.steps, level.rounds)
 
 
 class LearntSparse(NamedTuple):
@@ -165,23 +162,21 @@ class LearntSparse(NamedTuple):
     failures: int
 
 
-def learn_sparse(
-    learning: Learning, prior: WeakPrior, start: Learnt, settings: SparseGP, progress: Progress
-) -> LearntSparse:
+def learn_sparse(learning: Learning, prior: WeakPrior, start: Learnt, progress: Progress) -> LearntSparse:
     """Greedy inducing points and hyperparameters in turn, until the GP-ELBO no longer improves."""
-    data, count = learning
+    data, count, steps, rounds = learning
     workspace = sgpr.Workspace(count * len(data.points))
     learnt, failures = start, 0
     bounds: list[float] = []
-    for number in range(1, settings.rounds + 1):
+    for number in range(1, rounds + 1):
         points = data.turned(learnt.coordinates).points
         rows = greedy_inducing(learnt.turned_hyp, points, data.noise(learnt.log_strength), count)
-        found = prior.maximise(bound_at(rows, workspace), data, learnt, LEARNING_STEPS, LEARNING_TOLERANCE)
+        found = prior.maximise(bound_at(rows, workspace), data, learnt, steps, LEAST_STEP)
         failures += found.failures
         learnt = prior.unpack(found.argument) if found.value > max(bounds, default=-np.inf) else learnt
         bounds.append(found.value)
         progress.say(f"surrogate: round {number}, bound {found.value:.1f}")
-        logger.info("round %d: %d steps, bound %.1f", number, found.steps, found.value)
-        if number > 1 and bounds[-1] - max(bounds[:-1]) < settings.gain:
+        logger.info("round %d of %d points: %d steps, bound %.1f", number, len(data.points), found.steps, found.value)
+        if number > 1 and bounds[-1] - max(bounds[:-1]) < LEAST_ROUND:
             break
     return LearntSparse(learnt, tuple(bounds), failures)

@@ -41,28 +41,39 @@ class Shaping:
         return self.strengths if noisy else (min(self.exact_strength, self.strengths[0]), self.strengths[1])
 
 
+class Level(NamedTuple):
+    """How finely hyperparameters are learnt: evaluations and inducing points, multiplied by D, steps of each round, and
+    rounds (of inducing points and hyperparameters in turn)."""
+
+    points: int
+    inducing: int
+    steps: int
+    rounds: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class SparseGP:
-    """How the surrogate is fitted. Counts "per dimension" are multiplied by D."""
+    """How the surrogate is fitted. Counts "per dimension" are multiplied by D.
+
+    Hyperparameters are learnt from coarse to fine: most steps need few evaluations. The fine level follows where held-out
+    evaluations are missed, or noise makes each of them tell less; the finest one where even those are missed that the
+    surrogate was fitted to.
+    """
 
     shaping: Shaping = field(default_factory=Shaping)
     inducing_per_dimension: int = 150
     exact_points: int = 300  # subset on which an exact GP gives the first hyperparameters
-    learning_points_per_dimension: int = 1000
+    coarse: tuple[Level, ...] = (Level(150, 15, 60, 2), Level(250, 25, 40, 2))
+    fine: Level = Level(600, 60, 20, 2)
+    finest: Level = Level(1000, 100, 20, 1)
     max_learning_points: int = 5000
-    learning_inducing_per_dimension: int = 100
-    max_learning_inducing: int = 500
-    rounds: int = 3  # of inducing points and hyperparameters in turn
     residual_passes: int = 3  # in which what the mean leaves of the evaluations is smoothed and added to it
-    gain: float = 1.0  # nats of GP-ELBO that a round has to bring for another one
-    tolerable_miss: float = 0.1  # nats by which high-density evaluations may be missed beyond their noise
+    tolerable_miss: float = 0.1  # nats by which high evaluations may be missed beyond their noise, held out or not
     max_inducing_per_dimension: int = 200
     max_inducing: int = 1500
     max_candidates: int = 50_000  # evaluations among which inducing points are looked for
     turn: bool = True  # learn the coordinates as well
     sisters: int = 1  # other surrogates of the same evaluations that join in, at most two
-    trial_points_per_dimension: int = 400
-    trial_inducing_per_dimension: int = 35
 
     def first_inducing(self, dimension: int) -> int:
         """Number of inducing points to begin with."""

@@ -17,7 +17,7 @@ from vsbq.numerics.inducing import greedy_inducing
 from vsbq.numerics.linalg import NotPositiveDefinite
 from vsbq.numerics.subset import stratified_rows
 from vsbq.progress import Progress, logger
-from vsbq.steps.surrogate.learning import Learning, learn_sparse, weak_prior
+from vsbq.steps.surrogate.learning import Learning, LearntSparse, learn_sparse, weak_prior
 from vsbq.steps.surrogate.quadratic import Quadratic, fit_quadratic
 from vsbq.steps.surrogate.shaped_data import NUGGET, Learnt, ShapedData, SparseGP
 from vsbq.steps.trim import TrainingSet
@@ -40,10 +40,18 @@ LEAST_CURVATURE = 1e-3
 
 
 class Proposal(NamedTuple):
-    """Hyperparameters, and the training set in the coordinates that they are for."""
+    """Hyperparameters, the training set in the coordinates that they are for, and how the last learning went."""
 
     training: TrainingSet
     learnt: Learnt
+    bounds: tuple[float, ...] = ()
+    failures: int = 0
+
+    @classmethod
+    def of(cls, training: TrainingSet, found: LearntSparse) -> Proposal:
+        """What was learnt, with the training set moved to its coordinates."""
+        learnt = found.learnt
+        return cls(training.turned(learnt.coordinates), learnt.at_home(), found.bounds, found.failures)
 
 
 def with_levels(
@@ -73,11 +81,11 @@ def learn_sisters(
     One that explains all of them far worse than the other has got lost on its way from its own start: it learns again
     from where the other one ended.
     """
-    size = 2 * settings.trial_points_per_dimension * training.dimension
+    size = 2 * settings.coarse[-1].points * training.dimension
     rows = rng.permutation(stratified_rows(training.points, training.level, size, rng))
     # Parts of many evaluations share none; of few evaluations each needs most.
     count = len(rows) // 2 if len(rows) >= size else max(round(PART * len(rows)), 1)
-    parts = [np.sort(rows[:count]), np.sort(rows[-count:])]
+    parts = [rows[:count], rows[::-1][:count]]
     starts = _starts(training, rng) if settings.turn else [(training, None), (training, None)]
     found = [
         _learn(start, None, part, settings, rng, progress, paraboloid)
@@ -100,10 +108,10 @@ def _starts(training: TrainingSet, rng: np.random.Generator) -> list[tuple[Train
 
 def sister_from(proposal: Proposal, settings: SparseGP, rng: np.random.Generator, progress: Progress) -> Proposal:
     """A surrogate that learns from a part of the evaluations, from where another one ended."""
-    training, size = proposal.training, settings.trial_points_per_dimension * proposal.training.dimension
+    training, size = proposal.training, settings.coarse[-1].points * proposal.training.dimension
     count = min(size, max(round(PART * len(training)), 1))
-    rows = stratified_rows(training.points, training.level, count, rng)
-    return _learn(training, proposal.learnt, np.sort(rows), settings, rng, progress)
+    rows = rng.permutation(stratified_rows(training.points, training.level, count, rng))
+    return _learn(training, proposal.learnt, rows, settings, rng, progress)
 
 
 def _learn(
@@ -115,22 +123,25 @@ def _learn(
     progress: Progress,
     paraboloid: Quadratic | None = None,
 ) -> Proposal:
-    """A small sparse GP of some evaluations, by default from the prior or a paraboloid, whichever is more probable.
+    """Small sparse GPs of some evaluations (in random order), from coarse to fine; by default from the prior or a
+    paraboloid, whichever is more probable.
 
     Where an exact GP on a few points ended is no better start, and under noise may be a worse one: from length scales
     that are far too long there is no way back, because the bound is flat there.
     """
     data = ShapedData.shaped(training, settings)
     prior = weak_prior(data, training.level, settings, rng, turn=settings.turn)
-    learning = Learning(data.take(rows), min(settings.trial_inducing_per_dimension * training.dimension, len(rows)))
+    parts = [np.sort(rows[: level.points * training.dimension]) for level in settings.coarse]
     if start is None:
         starts = (
             [prior.start] if paraboloid is None else [prior.start, on_paraboloid(paraboloid, prior.start, training)]
         )
-        bounds = [_bound(Proposal(training.turned(one.coordinates), one.at_home()), rows, settings) for one in starts]
-        start = starts[int(np.argmax(bounds))]
-    learnt = learn_sparse(learning, prior, start, settings, progress).learnt
-    return Proposal(training.turned(learnt.coordinates), learnt.at_home())
+        proposals = [Proposal(training.turned(one.coordinates), one.at_home()) for one in starts]
+        start = starts[int(np.argmax([_bound(one, parts[0], settings) for one in proposals]))]
+    found = LearntSparse(start, (), 0)
+    for level, part in zip(settings.coarse, parts, strict=True):
+        found = learn_sparse(Learning.at(level, data.take(part)), prior, found.learnt, progress)
+    return Proposal.of(training, found)
 
 
 def on_paraboloid(paraboloid: Quadratic, start: Learnt, training: TrainingSet) -> Learnt:
@@ -151,7 +162,7 @@ def _bound(proposal: Proposal, rows: Int[ndarray, " k"], settings: SparseGP) -> 
     """The GP-ELBO of some evaluations as they are proposed."""
     data = ShapedData.shaped(proposal.training, settings).take(rows)
     points, values, noise = data.regression(proposal.learnt.log_strength)
-    count = min(settings.trial_inducing_per_dimension * points.shape[1], len(points))
+    count = min(settings.coarse[-1].inducing * points.shape[1], len(points))
     hyp = proposal.learnt.hyp
     try:
         bound = sgpr.fit_factors(hyp, points[greedy_inducing(hyp, points, noise, count)], points, values, noise)[1]
