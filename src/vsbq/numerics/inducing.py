@@ -21,13 +21,15 @@ def greedy_inducing(
     points: Float[ndarray, "n d"],
     noise_variance: Float[ndarray, " n"],
     count: int,
+    stand_for: float = 1.0,
 ) -> Int[ndarray, " m"]:
-    """Rows of `points` that greedily maximise diag[(K − Q) S⁻¹], O(n·count²) in matrix products.
+    """Rows of `points` that greedily maximise diag[(K − Q) S⁻¹], O(n·count²) in matrix products; each of the points
+    stands for so many.
 
     A block takes its pivots from a shortlist of the points with the largest weighted variance, for as long as the best
     of them is at least as good as every point that is not on the list: the choice is that of the plain greedy rule.
     """
-    state = _PivotedCholesky(hyp, points, noise_variance, min(count, len(points)))
+    state = _PivotedCholesky(hyp, points, noise_variance, min(count, len(points)), ENOUGH / stand_for)
     while len(state.chosen) < state.count and state.variance.max() > state.floor and not state.enough:
         picked, factor = state.next_block()
         if not picked:
@@ -40,9 +42,15 @@ class _PivotedCholesky:
     """Cholesky rows of the pivots so far, and the variance that they leave at every point."""
 
     def __init__(
-        self, hyp: Hyperparameters, points: Float[ndarray, "n d"], noise_variance: Float[ndarray, " n"], count: int
+        self,
+        hyp: Hyperparameters,
+        points: Float[ndarray, "n d"],
+        noise_variance: Float[ndarray, " n"],
+        count: int,
+        tolerable: float,
     ) -> None:
         self.hyp, self.points, self.noise_variance, self.count = hyp, points, noise_variance, count
+        self.tolerable = tolerable
         self.rows = np.empty((count, len(points)))
         self.variance = np.full(len(points), hyp.output_variance)
         self.floor = 1e-10 * hyp.output_variance

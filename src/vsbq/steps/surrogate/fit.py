@@ -13,7 +13,7 @@ from vsbq.data.transform import WhitenedSpace
 from vsbq.errors import FitError
 from vsbq.history import SurrogateFit
 from vsbq.numerics import sgpr
-from vsbq.numerics.contours import POSTERIOR, near_top
+from vsbq.numerics.contours import POSTERIOR, SURROUNDINGS, near_top
 from vsbq.numerics.drift import fit_drift
 from vsbq.numerics.inducing import greedy_inducing
 from vsbq.numerics.linalg import NotPositiveDefinite
@@ -23,7 +23,7 @@ from vsbq.steps.surrogate.calibration import Calibration, beyond_noise, calibrat
 from vsbq.steps.surrogate.learning import Learning, learn_sparse, weak_prior
 from vsbq.steps.surrogate.model import Sister, Surrogate
 from vsbq.steps.surrogate.shaped_data import Learnt, Level, Regression, ShapedData, SparseGP
-from vsbq.steps.surrogate.sisters import Proposal, learn_sisters, sister_from, with_levels
+from vsbq.steps.surrogate.sisters import PART, Proposal, learn_sisters, sister_from, with_levels
 from vsbq.steps.trim import TrainingSet
 
 
@@ -38,36 +38,57 @@ def fit_sparse_gp(
     if training.noisy:
         training = with_levels(training, settings, rng).training
     first, *others = learn_sisters(training, settings, rng, progress)
-    pool = np.sort(rng.permutation(len(training))[: settings.max_candidates])
-    tried = tried_out(first, pool, settings.first_inducing(training.dimension), settings, rng.spawn(1)[0])
-    if training.noisy or max(tried.miss, tried.found.missed) > settings.tolerable_miss:
-        tried, lost = finer(tried, settings.fine, tried.count, settings, rng, progress)
-        others = [sister_from(tried.proposal, settings, rng, progress)] if lost else others
-    if tried.miss > settings.tolerable_miss:
-        most = settings.last_inducing(training.dimension)
-        tried, lost = finer(tried, settings.finest, most, settings, rng, progress)
-        others = [sister_from(tried.proposal, settings, rng, progress)] if lost else others
+    pool, proposal = candidates(training, settings, rng), first
+    count, most = settings.first_inducing(training.dimension), settings.last_inducing(training.dimension)
+    if training.noisy:  # each evaluation tells less
+        proposal = learn_finer(first, settings.fine, False, settings, rng, progress)
+        others = [learn_finer(one, settings.fine, False, settings, rng, progress, part=PART) for one in others]
+    tried = tried_out(proposal, pool, count, settings, rng.spawn(1)[0])
+    if not training.noisy and max(tried.miss, tried.found.missed) > settings.tolerable_miss:
+        proposal = learn_finer(proposal, settings.fine, tried.poor(settings), settings, rng, progress)
+        tried = tried_out(proposal, pool, count, settings, rng.spawn(1)[0])
+    if tried.poor(settings):
+        proposal = learn_finer(proposal, settings.finest, True, settings, rng, progress)
+        tried = tried_out(proposal, pool, most, settings, rng.spawn(1)[0])
+    if tried.proposal.anew:
+        others = [sister_from(tried.proposal, settings, rng, progress)]
     surrogate, training = settled(tried)
     sisters = [sister_of(training, one, pool, tried.count, settings) for one in (*others, first)[: settings.sisters]]
     surrogate = replace(surrogate, sisters=tuple(sister for sister in sisters if sister is not None))
     return surrogate, training, told(surrogate, tried)
 
 
-def finer(
-    tried: TriedOut, level: Level, count: int, settings: SparseGP, rng: np.random.Generator, progress: Progress
-) -> tuple[TriedOut, bool]:
+def candidates(training: TrainingSet, settings: SparseGP, rng: np.random.Generator) -> Int[ndarray, " p"]:
+    """Rows among which inducing points are looked for: of many evaluations some, half of them high ones."""
+    rows = rng.permutation(len(training))
+    if len(rows) <= settings.max_candidates:
+        return np.sort(rows)
+    high = near_top(training.level, SURROUNDINGS, training.dimension)[rows]
+    first, half = rows[high], settings.max_candidates // 2
+    return np.unique(np.concatenate([first[:half], rows[: settings.max_candidates - min(half, len(first))]]))
+
+
+def learn_finer(
+    proposal: Proposal,
+    level: Level,
+    poor: bool,
+    settings: SparseGP,
+    rng: np.random.Generator,
+    progress: Progress,
+    *,
+    part: float = 1.0,
+) -> Proposal:
     """Learning goes on with more evaluations and inducing points; also from the prior where the fit is poor, because
-    from hyperparameters that take a poor fit for noise there may be no way to better ones. Says whether that won."""
-    training, learnt = tried.proposal.training, tried.proposal.learnt
+    from hyperparameters that take a poor fit for noise there may be no way to better ones."""
+    training = proposal.training
     data = ShapedData.shaped(training, settings)
     prior = weak_prior(data, training.level, settings, np.random.default_rng(0), turn=settings.turn)
-    size = min(level.points * training.dimension, settings.max_learning_points)
+    size = min(level.points * training.dimension, settings.max_learning_points, round(part * len(training)))
     learning = Learning.at(level, data.take(stratified_rows(data.points, training.level, size, rng)))
-    begin = [learnt, prior.start] if tried.miss > settings.tolerable_miss else [learnt]
-    found = [learn_sparse(learning, prior, start, progress) for start in begin]
-    best = int(np.argmax([max(one.bounds) for one in found]))
-    pool = np.sort(rng.permutation(len(training))[: settings.max_candidates])
-    return tried_out(Proposal.of(training, found[best]), pool, count, settings, rng.spawn(1)[0]), best > 0
+    found = learn_sparse(learning, prior, proposal.learnt, progress)
+    other = learn_sparse(learning, prior, prior.start, progress) if poor else found
+    anew = max(other.bounds) > max(found.bounds)
+    return Proposal.of(training, other if anew else found, anew=anew or proposal.anew)
 
 
 class TriedOut(NamedTuple):
@@ -78,6 +99,10 @@ class TriedOut(NamedTuple):
     fitted: FittedGP
     found: Calibration
     miss: float  # nats by which high evaluations are missed beyond their noise
+
+    def poor(self, settings: SparseGP) -> bool:
+        """Whether even evaluations that it was fitted to are missed, and more inducing points may help."""
+        return self.miss > settings.tolerable_miss and len(self.fitted.plain.inducing) < len(self.proposal.training)
 
 
 def tried_out(
@@ -112,7 +137,8 @@ def fit_proposal(proposal: Proposal, pool: Int[ndarray, " p"], count: int, setti
     training, learnt = proposal.training, proposal.learnt
     data = ShapedData.shaped(training, settings)
     noise = data.noise(learnt.log_strength)
-    rows = pool[greedy_inducing(learnt.hyp, data.points[pool], noise[pool], min(count, len(pool)))]
+    stand_for = len(training) / len(pool)
+    rows = pool[greedy_inducing(learnt.hyp, data.points[pool], noise[pool], min(count, len(pool)), stand_for)]
     regression = data.tempered(training, settings.shaping.noise_growth).regression(learnt.log_strength)
     return fit_all(learnt, data.points[rows], regression, settings.residual_passes)
 

@@ -51,27 +51,32 @@ class Level(NamedTuple):
     rounds: int
 
 
+COARSE = (Level(150, 15, 60, 2), Level(250, 25, 40, 2))
+FINE = Level(600, 60, 20, 2)
+FINEST = Level(1000, 100, 20, 1)
+
+
 @dataclass(frozen=True, kw_only=True)
 class SparseGP:
     """How the surrogate is fitted. Counts "per dimension" are multiplied by D.
 
-    Hyperparameters are learnt from coarse to fine: most steps need few evaluations. The fine level follows where held-out
-    evaluations are missed, or noise makes each of them tell less; the finest one where even those are missed that the
-    surrogate was fitted to.
+    Hyperparameters are learnt from coarse to fine: most steps need few evaluations. The fine level follows where
+    held-out evaluations are missed, or noise makes each of them tell less; the finest one where even those are missed
+    that the surrogate was fitted to.
     """
 
     shaping: Shaping = field(default_factory=Shaping)
     inducing_per_dimension: int = 150
     exact_points: int = 300  # subset on which an exact GP gives the first hyperparameters
-    coarse: tuple[Level, ...] = (Level(150, 15, 60, 2), Level(250, 25, 40, 2))
-    fine: Level = Level(600, 60, 20, 2)
-    finest: Level = Level(1000, 100, 20, 1)
+    coarse: tuple[Level, ...] = COARSE
+    fine: Level = FINE
+    finest: Level = FINEST
     max_learning_points: int = 5000
     residual_passes: int = 3  # in which what the mean leaves of the evaluations is smoothed and added to it
     tolerable_miss: float = 0.1  # nats by which high evaluations may be missed beyond their noise, held out or not
     max_inducing_per_dimension: int = 200
     max_inducing: int = 1500
-    max_candidates: int = 50_000  # evaluations among which inducing points are looked for
+    max_candidates: int = 6000  # evaluations among which inducing points are looked for, half of them high
     turn: bool = True  # learn the coordinates as well
     sisters: int = 1  # other surrogates of the same evaluations that join in, at most two
 

@@ -30,7 +30,7 @@ EXACT_TOLERANCE = 1e-2
 PART = 0.8
 
 #: Nats of log probability for each evaluation by which a sister may explain all of them worse than the other one.
-MOST_LOSS = 1.0
+MOST_LOSS = 0.05
 
 #: Nats that a paraboloid leaves of the evaluations at least.
 LEAST_REST = 0.01
@@ -46,12 +46,13 @@ class Proposal(NamedTuple):
     learnt: Learnt
     bounds: tuple[float, ...] = ()
     failures: int = 0
+    anew: bool = False  # learnt anew from the prior, because the sisters' hyperparameters were a poor start
 
     @classmethod
-    def of(cls, training: TrainingSet, found: LearntSparse) -> Proposal:
+    def of(cls, training: TrainingSet, found: LearntSparse, *, anew: bool = False) -> Proposal:
         """What was learnt, with the training set moved to its coordinates."""
         learnt = found.learnt
-        return cls(training.turned(learnt.coordinates), learnt.at_home(), found.bounds, found.failures)
+        return cls(training.turned(learnt.coordinates), learnt.at_home(), found.bounds, found.failures, anew)
 
 
 def with_levels(
