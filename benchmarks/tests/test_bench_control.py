@@ -28,12 +28,16 @@ def test_a_fifth_of_the_inducing_points_at_every_stage():
     assert changed >= {
         "inducing_per_dimension",
         "max_inducing_per_dimension",
-        "learning_inducing_per_dimension",
-        "trial_inducing_per_dimension",
         "max_inducing",
+        "coarse",
+        "fine",
+        "finest",
     }
-    for name in changed:
+    for name in changed - {"coarse", "fine", "finest"}:
         assert getattr(few.surrogate, name) == getattr(usual.surrogate, name) // 5
+    levels = [(*gp.coarse, gp.fine, gp.finest) for gp in (few.surrogate, usual.surrogate)]
+    for one, other in zip(*levels, strict=True):
+        assert one == other._replace(inducing=other.inducing // 5)
     assert (few.noise, few.trim, few.mixture, few.refinement) == (
         usual.noise,
         usual.trim,

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from toy import QUIET, cloud, normal, training_set, wavy
 
 import reference
+import vsbq.steps.surrogate.learning as learning_module
 from vsbq.numerics import exact, sgpr
 from vsbq.numerics.contours import POSTERIOR, contour_depth
 from vsbq.numerics.inducing import greedy_inducing
@@ -21,10 +22,9 @@ from vsbq.steps.surrogate.learning import (
     better_rows,
     bound_at,
     learn_sparse,
-    learning_set,
     weak_prior,
 )
-from vsbq.steps.surrogate.shaped_data import Learnt, ShapedData, Shaping, SparseGP
+from vsbq.steps.surrogate.shaped_data import Learnt, Level, ShapedData, Shaping, SparseGP
 
 GP = SparseGP()
 
@@ -209,33 +209,16 @@ def test_turned_coordinates_are_those_of_points_turned_by_hand(bound, somewhere)
 # The learning set
 
 
-def test_the_learning_set_grows_with_the_inducing_points(rng):
-    gp = SparseGP(
-        inducing_per_dimension=10,
-        learning_points_per_dimension=40,
-        max_learning_points=200,
-        learning_inducing_per_dimension=5,
-        max_learning_inducing=25,
-    )
-    data = shaped(points := cloud(rng, 1000), wavy(points))
-    found = {count: learning_set(data, data.values, gp, count, rng) for count in (20, 40, 200)}
-    # Draws without replacement can come out a few short where points crowd.
-    assert [round(len(one.data.points), -1) for one in found.values()] == [80, 160, 200]
-    assert [one.inducing for one in found.values()] == [10, 20, 25]
-    for one in found.values():
-        gap = np.abs(one.data.points[:, None] - points).max(axis=2)
-        rows = gap.argmin(axis=1)
-        assert_array_equal(gap.min(axis=1), 0.0)
-        assert len(np.unique(rows)) == len(rows)
-        for column, whole in zip(one.data, data, strict=True):
-            assert_array_equal(column, whole[rows])
+def test_a_level_counts_inducing_points_per_dimension(rng):
+    data = shaped(points := cloud(rng, 100), wavy(points))
+    found = Learning.at(Level(500, 15, 7, 2), data)
+    assert found.data is data
+    assert (found.inducing, found.steps, found.rounds) == (30, 7, 2)
 
 
-def test_few_evaluations_are_all_learnt_from(rng):
+def test_no_more_inducing_points_than_evaluations_to_learn_from(rng):
     data = shaped(points := cloud(rng, 12), wavy(points))
-    found = learning_set(data, data.values, GP, 300, rng)
-    assert_array_equal(found.data.points, points)
-    assert found.inducing == 12
+    assert Learning.at(Level(500, 15, 7, 2), data).inducing == 12
 
 
 # Learning
@@ -243,7 +226,7 @@ def test_few_evaluations_are_all_learnt_from(rng):
 
 def value_at(learning, prior, learnt):
     """The bound times the prior at what is learnt, with greedy inducing points there."""
-    data, count = learning
+    data, count, *_ = learning
     rows = greedy_inducing(learnt.hyp, data.points, data.noise(learnt.log_strength), count)
     bound = bound_at(rows, sgpr.Workspace(count * len(data.points)))
     return prior.maximise(bound, data, learnt, 0, 1.0).value
@@ -255,20 +238,21 @@ def test_learning_never_ends_below_its_start(noise, rng):
     values = wavy(points) + noise * rng.standard_normal(200)
     learning, prior = Learning(shaped(points, values, noise), 25), prior_of(points, values, noise)
     for start in (prior.start, prior.start._replace(hyp=prior.start.hyp._replace(log_output=3.0))):
-        found = learn_sparse(learning, prior, start, GP, QUIET)
+        found = learn_sparse(learning, prior, start, QUIET)
         assert found.bounds[0] >= value_at(learning, prior, start)
         assert found.bounds[0] > value_at(learning, prior, start)  # there was something to learn
 
 
-def test_what_was_learnt_is_that_of_the_best_round(rng):
+def test_what_was_learnt_is_that_of_the_best_round(rng, monkeypatch):
     """Inducing points are chosen anew in every round, and a later round may be worse."""
+    monkeypatch.setattr(learning_module, "LEAST_ROUND", -np.inf)
     for _ in range(3):
         points = cloud(rng, 80)
         learning, prior = Learning(shaped(points, wavy(points)), 15), prior_of(points, wavy(points))
-        found = learn_sparse(learning, prior, prior.start, replace(GP, gain=-np.inf), QUIET)
+        found = learn_sparse(learning, prior, prior.start, QUIET)
         best = int(np.argmax(found.bounds)) + 1
-        again = learn_sparse(learning, prior, prior.start, replace(GP, gain=-np.inf, rounds=best), QUIET)
-        assert len(found.bounds) == GP.rounds
+        again = learn_sparse(learning._replace(rounds=best), prior, prior.start, QUIET)
+        assert len(found.bounds) == learning.rounds
         assert again.bounds == found.bounds[:best]
         assert_array_equal(again.learnt.pack(), found.learnt.pack())
 
@@ -276,21 +260,30 @@ def test_what_was_learnt_is_that_of_the_best_round(rng):
 @pytest.mark.parametrize("turn", [False, True], ids=["straight", "turned"])
 def test_what_was_learnt_is_within_the_limits(turn, rng):
     data, prior = shaped(points := cloud(rng, 150), wavy(points)), prior_of(points, wavy(points), turn=turn)
-    theta = learn_sparse(Learning(data, 20), prior, prior.start, GP, QUIET).learnt.pack()
+    theta = learn_sparse(Learning(data, 20), prior, prior.start, QUIET).learnt.pack()
     assert (theta >= prior.packed.lower - 1e-9).all()
     assert (theta <= prior.packed.upper + 1e-9).all()
 
 
 @pytest.mark.parametrize(("rounds", "gain", "wanted"), [(1, 1.0, 1), (3, np.inf, 2), (3, -np.inf, 3)])
-def test_rounds_end_when_they_bring_nothing(rounds, gain, wanted, rng):
+def test_rounds_end_when_they_bring_nothing(rounds, gain, wanted, rng, monkeypatch):
     data, prior = shaped(points := cloud(rng, 80), wavy(points)), prior_of(points, wavy(points))
-    settings = replace(GP, rounds=rounds, gain=gain)
-    assert len(learn_sparse(Learning(data, 10), prior, prior.start, settings, QUIET).bounds) == wanted
+    monkeypatch.setattr(learning_module, "LEAST_ROUND", gain)
+    learning = Learning(data, 10, rounds=rounds)
+    assert len(learn_sparse(learning, prior, prior.start, QUIET).bounds) == wanted
+
+
+def test_a_round_takes_no_more_steps_than_its_level_allows(rng):
+    data, prior = shaped(points := cloud(rng, 80), wavy(points)), prior_of(points, wavy(points))
+    short, long = (
+        learn_sparse(Learning(data, 10, steps, 1), prior, prior.start, QUIET).bounds[0] for steps in (2, 100)
+    )
+    assert long > short + 1
 
 
 def test_more_inducing_points_give_a_higher_bound(rng):
     data, prior = shaped(points := cloud(rng, 150), wavy(points)), prior_of(points, wavy(points))
-    few, many = (max(learn_sparse(Learning(data, m), prior, prior.start, GP, QUIET).bounds) for m in (5, 40))
+    few, many = (max(learn_sparse(Learning(data, m), prior, prior.start, QUIET).bounds) for m in (5, 40))
     assert many > few + 10
 
 
@@ -301,6 +294,6 @@ def test_coordinates_are_learnt_where_they_explain_more(rng):
     found = {}
     for turn in (False, True):
         prior = prior_of(points, values, turn=turn)
-        found[turn] = learn_sparse(Learning(shaped(points, values), 60), prior, prior.start, GP, QUIET)
+        found[turn] = learn_sparse(Learning(shaped(points, values), 60), prior, prior.start, QUIET)
     assert found[True].learnt.shear == pytest.approx([-0.8], abs=0.05)
     assert max(found[True].bounds) > max(found[False].bounds) + 10

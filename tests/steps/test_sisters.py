@@ -14,10 +14,10 @@ from vsbq.numerics import exact
 from vsbq.steps.surrogate import SparseGP, fit_sparse_gp, sisters
 from vsbq.steps.surrogate.fit import fit_proposal
 from vsbq.steps.surrogate.learning import weak_prior
-from vsbq.steps.surrogate.shaped_data import ShapedData
+from vsbq.steps.surrogate.shaped_data import Level, ShapedData
 from vsbq.steps.surrogate.sisters import learn_sisters, with_levels
 
-GP = SparseGP(inducing_per_dimension=30, trial_points_per_dimension=150, trial_inducing_per_dimension=20, rounds=2)
+GP = SparseGP(inducing_per_dimension=30, coarse=(Level(150, 20, 100, 2),), fine=Level(200, 25, 20, 1))
 
 #: Of a narrow ridge along the diagonal.
 SLANT = np.array([[1.0, 0.9], [0.0, 0.3]])
@@ -154,8 +154,7 @@ def test_a_sister_that_has_got_lost_starts_where_the_other_one_is(lost, rng, mon
 
     learn = sisters._learn
     monkeypatch.setattr(sisters, "_learn", spied)
-    if lost:
-        monkeypatch.setattr(sisters, "MOST_LOSS", -np.inf)
+    monkeypatch.setattr(sisters, "MOST_LOSS", -np.inf if lost else np.inf)
     first, second = learn_sisters(ridge(300, rng), GP, np.random.default_rng(0), QUIET)
     assert len(begun) == (3 if lost else 2)
     assert [start for _, start, _ in begun[:2]] == [None, None]

@@ -12,16 +12,16 @@ from toy import QUIET, cloud, normal, training_set, wavy
 from vsbq.data.evaluations import Evaluations
 from vsbq.data.transform import WhitenedSpace
 from vsbq.errors import FitError
-from vsbq.numerics.contours import POSTERIOR, contour_depth
+from vsbq.numerics.contours import POSTERIOR, SURROUNDINGS, contour_depth
 from vsbq.steps.surrogate import SparseGP, fit_sparse_gp
-from vsbq.steps.surrogate.fit import checked, fit_all, high_density_miss
+from vsbq.steps.surrogate import fit as fit_module
+from vsbq.steps.surrogate.fit import candidates, fit_all, high_density_miss, settled
 from vsbq.steps.surrogate.learning import weak_prior
-from vsbq.steps.surrogate.shaped_data import ShapedData
+from vsbq.steps.surrogate.shaped_data import Level, ShapedData
+from vsbq.steps.surrogate.sisters import Proposal
 from vsbq.steps.trim import Trim, trim_evaluations
 
-SMALL = SparseGP(
-    inducing_per_dimension=30, max_inducing_per_dimension=40, learning_inducing_per_dimension=20, rounds=2, turn=False
-)
+SMALL = SparseGP(inducing_per_dimension=30, max_inducing_per_dimension=40, fine=Level(400, 20, 100, 2), turn=False)
 
 
 def fitted(points, values, settings=SMALL, seed=0, noise_sd=None, **more):
@@ -95,7 +95,8 @@ def test_the_final_surrogate_takes_the_noise_off_the_levels(rng):
     training = training_set(points, wavy(points) + rng.standard_normal(200), 1.0)
     data = ShapedData.shaped(training, SMALL)
     learnt = weak_prior(data, training.level, SMALL, rng).start
-    _, after, _ = checked(fit_all(learnt, points[:40], data.regression(0.0), 0), training, rng)
+    fitted = fit_all(learnt, points[:40], data.regression(0.0), 0)
+    _, after = settled(fit_module.tested(Proposal(training, learnt), fitted, 40, rng))
     high = wavy(points) > -5
     assert np.std((after.level - wavy(points))[high]) < 0.6 * np.std((training.level - wavy(points))[high])
 
@@ -109,7 +110,7 @@ def rough(x):
 
 def test_more_inducing_points_where_the_miss_is_large(rng):
     points = cloud(rng, 400, spread=1.2)
-    few = replace(SMALL, inducing_per_dimension=10, max_inducing_per_dimension=40, learning_inducing_per_dimension=10)
+    few = replace(SMALL, inducing_per_dimension=10, max_inducing_per_dimension=40, finest=Level(400, 40, 50, 2))
     _, _, easy = fitted(points, normal(points), few)
     _, _, hard = fitted(points, rough(points), few)
     assert easy.inducing <= 20
@@ -144,6 +145,33 @@ def test_a_miss_far_below_the_top_is_none(rng):
     assert high_density_miss(training, lambda u: normal(u) - 9) == pytest.approx(9)
 
 
+def test_inducing_points_of_many_evaluations_are_looked_for_among_high_ones_and_others(rng):
+    points = np.concatenate([cloud(rng, 900, spread=30.0), cloud(rng, 100, spread=0.5)])
+    training, gp = training_set(points, normal(points)), replace(SMALL, max_candidates=100)
+    rows = candidates(training, gp, rng)
+    high = normal(points[rows]) > -contour_depth(SURROUNDINGS, 2)
+    assert len(rows) == len(np.unique(rows)) <= 100
+    assert 40 <= high.sum() <= 70
+    assert_array_equal(candidates(training, SMALL, rng), np.arange(1000))
+
+
+@pytest.mark.parametrize(("wave", "noise", "levels"), [(0.0, 0.0, 0), (1.0, 0.0, 1), (0.0, 1.0, 2)])
+def test_learning_goes_on_where_evaluations_are_missed_or_noisy(wave, noise, levels, rng, monkeypatch):
+    """Under noise for the surrogate and for its sister."""
+    learnt, points = [], cloud(rng, 300)
+    learn = fit_module.learn_finer
+
+    def spied(proposal, level, *rest, **more):
+        learnt.append(level)
+        return learn(proposal, level, *rest, **more)
+
+    monkeypatch.setattr(fit_module, "learn_finer", spied)
+    values = normal(points) + wave * np.sin(5 * points).sum(axis=1) + noise * rng.standard_normal(300)
+    fitted(points, values, replace(SMALL, tolerable_miss=0.2), noise_sd=noise)
+    assert learnt[:levels] == [SMALL.fine] * levels
+    assert bool(learnt) == bool(levels)
+
+
 # What does not matter
 
 
@@ -169,7 +197,7 @@ def test_the_order_of_rows_does_not_matter(rng):
 
 
 def test_the_same_seed_gives_the_same_surrogate(rng):
-    points, some = cloud(rng, 80), replace(SMALL, learning_points_per_dimension=20)
+    points, some = cloud(rng, 80), replace(SMALL, coarse=(Level(20, 10, 30, 1),))
     one, other, another = (fitted(points, wavy(points), some, seed)[0].hyp.pack() for seed in (3, 3, 4))
     assert_array_equal(one, other)
     assert (one != another).any()  # another subset is learnt from

@@ -14,7 +14,7 @@ from vsbq.settings import Settings, Steps
 from vsbq.steps.model import LogDensityModel
 from vsbq.steps.region import TrustedRegion
 from vsbq.steps.support import Support
-from vsbq.steps.surrogate.shaped_data import SparseGP
+from vsbq.steps.surrogate.shaped_data import Level, SparseGP
 from vsbq.steps.trim import TrainingSet
 from vsbq_bench.methods.recycle import recycle
 from vsbq_bench.task import Answer, Task
@@ -35,7 +35,13 @@ def few_inducing_steps() -> Steps:
     """Return the default with a fifth of the inducing points at every stage that has a number of them."""
     usual = SparseGP()
     numbers = {item.name: getattr(usual, item.name) for item in fields(usual) if "inducing" in item.name}
-    return Steps(surrogate=replace(usual, **{name: max(1, value // FEWER) for name, value in numbers.items()}))
+    fewer = {name: max(1, value // FEWER) for name, value in numbers.items()}
+    coarse, fine, finest = tuple(map(_fewer, usual.coarse)), _fewer(usual.fine), _fewer(usual.finest)
+    return Steps(surrogate=replace(usual, **fewer, coarse=coarse, fine=fine, finest=finest))
+
+
+def _fewer(level: Level) -> Level:
+    return level._replace(inducing=max(1, level.inducing // FEWER))
 
 
 def few_inducing(task: Task) -> Answer:

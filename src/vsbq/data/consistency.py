@@ -78,6 +78,10 @@ def _sticks_out(
     return bool(excess > MOST_Z * error and excess > contour_depth(POSTERIOR, d) and values[row] > values[near].max())
 
 
+#: Rows that are compared with earlier ones: so many pairs tell any offset that matters.
+MOST_COMPARED = 4000
+
+
 class Offset(NamedTuple):
     """From which row on the values are offset, by how many nats, and its standard error."""
 
@@ -98,6 +102,7 @@ def find_offset(
     """
     d = points.shape[1]
     near = np.flatnonzero(values >= values.max() - contour_depth(SURROUNDINGS, d))
+    near = near[:: max(1, len(near) // MOST_COMPARED)]
     cuts = {int(share * len(values)) for share in CUTS} | ({int(s) for s in starts} if starts is not None else set())
     found = [one for cut in sorted(cuts) if (one := _offset_at(cut, near, points, values, noise)) is not None]
     return max(found, key=lambda one: abs(one.nats) / one.error, default=None)

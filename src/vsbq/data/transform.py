@@ -31,6 +31,9 @@ SMALLEST = 1e-300
 #: a single bit of what follows.
 GRID = 2.0**-20
 
+#: Logarithm of the largest distance from a bound: a draw of a fit that has run away is still a number.
+LARGEST = 700.0
+
 
 @dataclass(frozen=True, eq=False)
 class InferenceSpace:
@@ -224,9 +227,9 @@ def _rebound(v: Float[ndarray, "n d"], bounds: Bounds) -> Float[ndarray, "n d"]:
             width = upper - lower
             x[:, i] = np.where(v[:, i] < 0, lower + width * near_low, upper - width * near_high)
         elif kind == "lower":
-            x[:, i] = lower + np.exp(v[:, i])
+            x[:, i] = lower + np.exp(np.minimum(v[:, i], LARGEST))
         elif kind == "upper":
-            x[:, i] = upper - np.exp(-v[:, i])
+            x[:, i] = upper - np.exp(np.minimum(-v[:, i], LARGEST))
     return x
 
 

@@ -67,7 +67,8 @@ class PublishedGP:
         """The sparse GP of all evaluations."""
         settings = SparseGP(shaping=self.shaping, inducing_per_dimension=self.inducing_per_dimension)
         count = settings.first_inducing(training.dimension)
-        training, learnt = with_levels(training, settings, rng, by_value=True)
+        first = with_levels(training, settings, rng, by_value=True)
+        training, learnt = first.training, first.learnt
         data = ShapedData.curved(training, training.values, self.shaping)
         prior = weak_prior(data, training.level, settings, rng)
         pool = np.sort(rng.permutation(len(training))[: settings.max_candidates])
