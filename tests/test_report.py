@@ -25,7 +25,7 @@ from vsbq.report import digits, write_report
 from vsbq.report.curves import marginal_curve
 from vsbq.report.densities import SHARES, middles, surface
 from vsbq.report.digits import Digits, ticks
-from vsbq.report.markup import Markup, element, joined, readable, shortened, table
+from vsbq.markup import Markup, element, joined, readable, shortened, table
 from vsbq.report.numbers import Numbers, Support
 from vsbq.report.pictures import CornerPicture, _drawable
 from vsbq.report.process import ERRORS, _errors

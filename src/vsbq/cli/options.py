@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vsbq.cli.problem import COLUMNS, NUMBERS_TOO, POLICIES, VALUES, Pair, Problem, read_problem_file
-from vsbq.cli.terminal import UsageError, nearest
-from vsbq.errors import join_words
+from vsbq.cli.terminal import UsageError
+from vsbq.errors import join_words, nearest
 from vsbq.io.readers.number_format import THOUSANDS
 
 __all__ = ["add_problem_options", "problem_of"]

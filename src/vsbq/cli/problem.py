@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
-from vsbq.cli.terminal import nearest
 from vsbq.data.validation import Nonfinite, Outside
-from vsbq.errors import EvaluationsError, names_in_words
+from vsbq.errors import EvaluationsError, names_in_words, nearest
 from vsbq.io.readers.number_format import TextFormat
 
 __all__ = ["COLUMNS", "NUMBERS_TOO", "POLICIES", "VALUES", "Pair", "Problem", "read_problem_file"]

@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 
 from vsbq._version import __version__
 from vsbq.cli import audit, bench, compare, demo, fit, fit_many, report, sample, suggest
-from vsbq.cli.terminal import UsageError, nearest, say_error
-from vsbq.errors import VsbqError
+from vsbq.cli.terminal import UsageError, say_error
+from vsbq.errors import VsbqError, nearest
 
 __all__ = ["COMMANDS", "main"]
 

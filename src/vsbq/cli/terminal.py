@@ -15,12 +15,11 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace, _ArgumentGrou
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from math import isfinite
 from types import TracebackType
 from typing import Any
 
-from vsbq.errors import Argument, Message, VsbqError, VsbqWarning, names_in_words
+from vsbq.errors import Argument, Message, VsbqError, VsbqWarning
 from vsbq.io.readers.columns import KNOWN
 from vsbq.progress import logger
 
@@ -36,7 +35,6 @@ __all__ = [
     "coloured",
     "escaped",
     "in_options",
-    "nearest",
     "say_error",
     "seed_of",
     "write",
@@ -187,12 +185,6 @@ def _one_line(text: str) -> str:
     if len(line) <= LONGEST_MESSAGE:
         return line
     return f"{line[: LONGEST_MESSAGE // 2]} [...] {line[-LONGEST_MESSAGE // 2 :]}"
-
-
-def nearest(word: str, known: list[str]) -> str:
-    """A remedy for a word that is not known: the nearest one, or all there are."""
-    found = get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"Did you mean '{found[0]}'?" if found else f"There are {names_in_words(known, 20)}."
 
 
 # The log of a fit

@@ -16,6 +16,7 @@ from vsbq.data.runs import tell_runs
 from vsbq.data.signs import duplicate_groups, looks_negated
 from vsbq.errors import Argument, Message, count_in_words, names_in_words, rows_in_words
 from vsbq.numerics.contours import contour_depth
+from vsbq.tables import badge, caption, notebook_table
 
 if TYPE_CHECKING:
     from vsbq.data.evaluations import Evaluations
@@ -62,7 +63,7 @@ class Finding:
         return f"{self.severity:<8}{self.topic}: {self.message}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audit:
     """All that was found in one set of evaluations, in the order in which it was looked for."""
 
@@ -76,6 +77,15 @@ class Audit:
     def __str__(self) -> str:
         count = count_in_words(len(self.warnings), "warning") if self.warnings else "no warnings"
         return "\n".join([f"Audit of the evaluations: {count}", *(f"  {finding}" for finding in self.findings)])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        count = count_in_words(len(self.warnings), "warning") if self.warnings else "no warnings"
+        order = (*self.warnings, *(finding for finding in self.findings if finding.severity == "info"))
+        rows = [[finding.topic, badge(finding.severity), str(finding.message)] for finding in order]
+        above = caption(f"Audit of the evaluations: {count}")
+        return notebook_table(["topic", "", "finding"], rows, above=above, words=True)
 
 
 def audit(evaluations: Evaluations, *, values_name: str | None = None) -> Audit:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import date
 
 from vsbq.errors import count_in_words
+from vsbq.markup import Markup, element, joined, paragraph, readable, shortened
 from vsbq.posterior import Posterior
 from vsbq.report.digits import count, in_power, share
-from vsbq.report.markup import Markup, element, joined, paragraph, readable, shortened
 from vsbq.report.numbers import Numbers, Support
 
 __all__ = ["first_look", "masthead"]

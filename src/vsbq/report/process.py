@@ -7,9 +7,9 @@ from math import log
 from typing import NamedTuple
 
 from vsbq.history import ERRORS, Evidence, History, RefinedFit, SurrogateFit, VariationalFit
+from vsbq.markup import Markup, element, facts, joined, paragraph, table
 from vsbq.posterior import Posterior
 from vsbq.report.digits import count, in_power, plain, seconds, share, small
-from vsbq.report.markup import Markup, element, facts, joined, paragraph, table
 
 __all__ = ["how_it_went", "the_evidence"]
 

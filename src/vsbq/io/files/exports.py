@@ -15,7 +15,8 @@ from vsbq._typing import Bool, ndarray
 from vsbq._version import __version__
 from vsbq.data.evaluations import Evaluations
 from vsbq.errors import FitError, VsbqError, names_in_words
-from vsbq.posterior import Posterior, RandomState
+from vsbq.posterior import Posterior
+from vsbq.randomness import RandomState
 from vsbq.steps.trim import Trim, trim_evaluations
 
 if TYPE_CHECKING:
