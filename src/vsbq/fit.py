@@ -74,7 +74,7 @@ def fit(
         rng: None, an integer or a NumPy Generator; the same one gives the same posterior on the same machine. With
             another number of BLAS threads, or another BLAS, sums are rounded otherwise, and digits differ.
         seed: another word for an integer as `rng`.
-        progress: None shows a bar in a terminal and in a notebook, and elsewhere prints one line for each stage to stderr;
+        progress: None shows a bar in a terminal and in a notebook, and elsewhere a line on stderr for each stage;
             True shows a bar anywhere, False prints nothing.
     """
     random = one_of(rng, seed)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, Protocol
 
 from vsbq.markup import element
@@ -130,10 +131,9 @@ class _NotebookBar:
     """A bar of HTML that a notebook shows without widgets; when the work has ended, a line says how long it took."""
 
     def __init__(self, parts: int) -> None:
-        from IPython.display import HTML, display
-
-        self._html, self._parts, self._start, self._last = HTML, parts, time.perf_counter(), 0.0
-        self._handle = display(self._page("vsbq", 0), display_id=True)
+        shown = import_module("IPython.display")
+        self._html, self._parts, self._start, self._last = shown.HTML, parts, time.perf_counter(), 0.0
+        self._handle = shown.display(self._page("vsbq", 0), display_id=True)
 
     def say(self, text: str, done: int) -> None:
         now = time.perf_counter()

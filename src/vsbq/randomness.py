@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,9 +18,10 @@ def one_of(rng: RandomState, seed: Seed = None) -> RandomState:
     """What `rng` and `seed` say together: they mean the same, and one of them is given at most."""
     if seed is not None and rng is not None:
         raise ArgumentError("rng and seed mean the same, but both are given. Pass one of them.")
-    if seed is not None and not (isinstance(seed, Integral) and not isinstance(seed, bool)):
-        raise ArgumentError(f"seed={seed!r:.60} is not a whole number. Pass a Generator of NumPy as rng.")
-    given = rng if seed is None else seed
-    if isinstance(given, Integral) and given < 0:
+    given: Any = rng if seed is None else seed
+    if isinstance(given, bool) or (seed is not None and not isinstance(given, int | np.integer)):
+        raise ArgumentError(f"{given!r:.60} is no seed. Give a whole number; a Generator of NumPy is given as rng.")
+    if isinstance(given, int | np.integer) and given < 0:
         raise ArgumentError(f"A seed is a whole number of at least 0, not {given}.")
-    return given
+    known: RandomState = given
+    return known

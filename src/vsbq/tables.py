@@ -56,7 +56,7 @@ def notebook_table(
     ]
     more = len(every) - MOST_ROWS
     last = [note(f"and {more} more rows")] if more > 0 else []
-    whole = element("table", element("thead", top), element("tbody", *body[:MOST_ROWS]))
+    whole = element("table", element("thead", top), element("tbody", *body))
     return str(joined(element("div", *(part for part in (above, whole, *last, below) if part))))
 
 

@@ -95,9 +95,7 @@ class Comparison:
     def __str__(self) -> str:
         width = max(5, *(len(name) for name in self.names))
         lines = [f"{'model':<{width}}" + "".join(f"{title:>15}" for title in TITLES)]
-        lines += [
-            f"{name:<{width}}" + "".join(f"{number:>15}" for number in numbers) for name, *numbers in self._rows()
-        ]
+        lines += [f"{name:<{width}}" + "".join(f"{text:>15}" for text in row) for name, *row in self._rows()]
         return "\n".join([*lines, CAVEAT])
 
     __repr__ = __str__

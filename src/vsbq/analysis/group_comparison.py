@@ -51,9 +51,7 @@ class GroupComparison:
     def __str__(self) -> str:
         width = max(5, *(len(name) for name in self.models))
         lines = [f"{'model':<{width}}" + "".join(f"{title:>14}" for title in TITLES)]
-        lines += [
-            f"{name:<{width}}" + "".join(f"{number:>14}" for number in numbers) for name, *numbers in self._rows()
-        ]
+        lines += [f"{name:<{width}}" + "".join(f"{text:>14}" for text in row) for name, *row in self._rows()]
         return "\n".join([*lines, self._risk(), CAVEAT])
 
     __repr__ = __str__

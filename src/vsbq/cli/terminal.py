@@ -11,7 +11,7 @@ import os
 import secrets
 import sys
 import warnings
-from argparse import ArgumentParser, ArgumentTypeError, Namespace, _ArgumentGroup
+from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace, _ArgumentGroup
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -57,7 +57,7 @@ class Terminal:
 
     json: bool = False
     quiet: bool = False
-    progress: bool | None = None  # None: a bar if stderr is a terminal
+    progress: bool | None = None  # None: a bar if stderr is a terminal, else a line for each stage
     warnings: list[str] = field(default_factory=list)
 
     @classmethod
@@ -66,7 +66,8 @@ class Terminal:
         quiet, bar = bool(getattr(options, "quiet", False)), bool(getattr(options, "progress", False))
         if quiet and bar:
             raise UsageError("--quiet and --progress contradict each other. Give one of them.")
-        return cls(json=bool(options.json), quiet=quiet, progress=True if bar else False if quiet else None)
+        in_json = bool(options.json)
+        return cls(json=in_json, quiet=quiet, progress=True if bar else False if quiet or in_json else None)
 
     def say(self, text: str = "") -> None:
         """Words for a person on stdout."""
@@ -235,7 +236,9 @@ def add_output_options(parser: ArgumentParser, *, quiet: bool = True, progress: 
         group.add_argument("-q", "--quiet", action="store_true", help="print nothing but warnings and errors")
     if progress:
         group.add_argument(
-            "--progress", action="store_true", help="show the progress bar even if stderr is no terminal"
+            "--progress",
+            action="store_true",
+            help="show the progress bar even if stderr is no terminal, or with --json",
         )
 
 
@@ -255,7 +258,17 @@ class Count:
 
 def add_seed(parser: ArgumentParser | _ArgumentGroup) -> None:
     """The option that makes a command repeatable."""
-    parser.add_argument("--seed", type=_seed, metavar="N", help="of the random numbers; the same seed, the same result")
+    words = "of the random numbers; the same seed, the same result"
+    parser.add_argument("--seed", "--rng", type=_seed, action=_Once, dest="seed", metavar="N", help=words)
+
+
+class _Once(Action):
+    """Keeps a value; a second one, under whatever name of the option, is refused."""
+
+    def __call__(self, parser: ArgumentParser, options: Namespace, values: Any, used: str | None = None) -> None:
+        if getattr(options, self.dest) is not None:
+            parser.error(f"{' and '.join(self.option_strings)} mean the same. Give one of them, once.")
+        setattr(options, self.dest, values)
 
 
 def seed_of(given: int | None) -> int:

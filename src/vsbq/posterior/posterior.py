@@ -81,11 +81,7 @@ class Posterior:
 
     @property
     def elbo(self) -> float:
-        """Evidence lower bound of the mixture, for the surrogate's evidence; `log_evidence` may be above or below it.
-
-        It bounds the model's evidence only as far as the surrogate is right, and only where the log densities hold a
-        normalised prior and every constant of the likelihood.
-        """
+        """Lower bound of the surrogate's log evidence, by the mixture; `log_evidence` may be above or below it."""
         return self.elbo_estimate.value + self.offset
 
     @property
@@ -97,7 +93,7 @@ class Posterior:
     def log_evidence(self) -> float:
         """Log evidence of the refined posterior: the surrogate's where it can be trusted; the ELBO without refinement.
 
-        As for `elbo`, it is that of the model only if the log densities hold every constant.
+        It is that of the model only where the log densities hold a normalised prior and every constant.
         """
         evidence = self.evidence_parts
         return self.elbo if evidence is None else evidence.value + self.offset
@@ -202,10 +198,10 @@ class Posterior:
         rng: RandomState = None,
         seed: Seed = None,
     ) -> Figure:
-        """Corner plot of the posterior with the evaluations under it; needs the extra vsbq[plot].
+        """Corner plot of the posterior as a matplotlib `Figure`; needs the extra vsbq[plot].
 
-        `draws` set windows and contours, `evaluations` are dots, `truth` holds draws of a reference, `others` posteriors
-        by label. A matplotlib `Figure` comes back, which a notebook shows; `savefig` writes it.
+        `draws` set windows and contours, `evaluations` are shown as dots, `truth` holds draws of a reference, `others`
+        posteriors by label.
         """
         from vsbq.report.corner import corner
 
@@ -223,8 +219,8 @@ class Posterior:
     def suggest(self, n: int, rng: RandomState = None, *, seed: Seed = None) -> Float[ndarray, "n d"]:
         """n points in the user's space whose evaluation would reduce the uncertainty of this posterior most.
 
-        They lie where the surrogate is uncertain and the density may be high: also beyond the evaluations, where
-        nobody has looked yet. Evaluate them all and pass the values to `update`. The most telling ones come first.
+        They lie where the surrogate is uncertain and the density may be high, also beyond the evaluations, the most
+        telling ones first. Evaluate them all and pass the values to `update`.
         """
         from vsbq.analysis.suggest import suggest
 
@@ -330,8 +326,7 @@ class Posterior:
             log_prior: log density of the new prior, of points (n, D) or of one point, with all constants.
             old_log_prior: the same of the prior that the evaluations were made with. Not needed after an earlier
                 `with_prior`, nor if the evaluations hold a log prior that is the same everywhere.
-            rng: None, an integer or a NumPy Generator.
-            seed: another word for an integer as `rng`.
+            rng, seed: as in `sample`.
             settings: of the new fit, if there is one.
         """
         from vsbq.analysis.prior_change import with_prior
@@ -350,8 +345,7 @@ class Posterior:
     def to_arviz(
         self, n: int = 4000, rng: RandomState = None, chains: int | None = 4, *, seed: Seed = None
     ) -> xarray.DataTree:
-        """Draws, evaluations and fit as a DataTree of ArviZ, over `chain` and `draw`, as its functions expect them; over
-        `sample` if `chains` is None. The draws are independent all the same."""
+        """Draws, evaluations and fit as a DataTree of ArviZ, over `chain` and `draw`; over `sample` if chains=None."""
         from vsbq.io.files.exports import to_arviz
 
         return to_arviz(self, n, one_of(rng, seed), chains)

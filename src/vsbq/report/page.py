@@ -84,8 +84,8 @@ def _target(path: Path, posterior: Posterior, overwrite: bool) -> Path:
     target = path if path.suffix else path.with_name(path.name + ".html")
     if target.exists() and not overwrite and not _is_of(posterior, target):
         raise FileExistsError(
-            f"'{target}' exists and is no report of vsbq on these parameters. Pass overwrite=True to replace it, or choose "
-            "another name."
+            f"'{target}' exists and is no report of vsbq on these parameters. Pass overwrite=True to replace it, or "
+            "choose another name."
         )
     if not target.parent.is_dir():
         raise FileNotFoundError(f"There is no folder '{target.parent}' to write '{target.name}' in. Create it first.")

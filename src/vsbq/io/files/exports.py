@@ -53,11 +53,12 @@ def to_dataframe(post: Posterior, n: int = 4000, rng: RandomState = None) -> pan
 # ArviZ
 
 
-def to_arviz(post: Posterior, n: int = 4000, rng: RandomState = None, chains: int | None = None) -> xarray.DataTree:
+def to_arviz(post: Posterior, n: int = 4000, rng: RandomState = None, chains: int | None = 4) -> xarray.DataTree:
     """Draws, evaluations and the fit as a DataTree of ArviZ (arviz-base 0.8 or later).
 
-    Groups: `posterior` (one variable per parameter, over the dimension `sample`; over `chain` and `draw` if `chains` is
-    given, which are not Markov chains: the draws are independent), `sample_stats` (`lp`, the normalised log density),
+    Groups: `posterior` (one variable per parameter, over the dimensions `chain` and `draw`, as the functions of ArviZ
+    expect; these are no Markov chains: the draws are independent, and R-hat says nothing of the fit; over `sample` if
+    `chains` is None), `sample_stats` (`lp`, the normalised log density),
     `evaluations_data` (points by name, `log_density`, where known `log_density_sd`, `log_prior` and `used`: whether the
     fit kept the row) and `fit` (ELBO, log evidence and seconds). Names that are dimensions here or hold a slash get
     another one; the attribute `renamed` of the tree tells which.

@@ -79,7 +79,8 @@ class Diagnosis(NamedTuple):
         lines = [f"Verdict: {self.verdict}", *(f"  {finding}" for finding in self.reasons)]
         return "\n".join([*lines, f"  without objection: {', '.join(fine)}"] if fine else lines)
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return str(self)
 
     def _repr_html_(self) -> str:
         """Every finding, those that speak against the fit first."""
