@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from vsbq.markup import element
 
@@ -20,6 +20,7 @@ LEAST_CHANGE = 0.2
 LEAST_BETWEEN = 10.0
 
 
+@runtime_checkable
 class _Display(Protocol):
     """Where progress is shown."""
 

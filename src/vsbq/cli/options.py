@@ -55,18 +55,23 @@ def add_problem_options(parser: ArgumentParser) -> None:
         metavar="MEANING=NAME",
         help=f"which column holds what: {', '.join(COLUMNS)} (the last two may be a number)",
     )
+    _add_columns(group)
+    _add_values(group)
+    _add_policies(parser)
+
+
+def _add_columns(group: _ArgumentGroup) -> None:
+    """An option for each meaning of a column, for people who look for one of its name."""
     for role in COLUMNS:
-        number = " or a number" if role in NUMBERS_TOO else ""
+        words = f"the same as --column {role}=NAME{' or a number' if role in NUMBERS_TOO else ''}"
         group.add_argument(
             f"--{role.replace('_', '-')}",
             type=partial(_column_of, role),
             dest="column",
             action="append",
             metavar="NAME",
-            help=f"the same as --column {role}=NAME{number}",
+            help=words,
         )
-    _add_values(group)
-    _add_policies(parser)
 
 
 def _add_values(group: _ArgumentGroup) -> None:

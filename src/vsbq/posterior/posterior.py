@@ -92,9 +92,7 @@ class Posterior:
     @property
     def log_evidence(self) -> float:
         """Log evidence of the refined posterior: the surrogate's where it can be trusted; the ELBO without refinement.
-
-        It is that of the model only where the log densities hold a normalised prior and every constant.
-        """
+        It is the model's only where the log densities hold a normalised prior and every constant."""
         evidence = self.evidence_parts
         return self.elbo if evidence is None else evidence.value + self.offset
 

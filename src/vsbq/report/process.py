@@ -49,8 +49,8 @@ def the_evidence(posterior: Posterior) -> Markup:
             "The evidence is the probability of the data under the model, averaged over the prior; models of the same "
             "data are compared by it. With equal odds before, a difference of 1 in the log evidence makes one model "
             "2.7 times as probable as the other, a difference of 3 about 20 times. The ELBO is a lower bound of "
-            "the evidence of the surrogate, by a mixture of normals. The log evidence also allows for what the surrogate "
-            "does not know, so that it may be above or below the ELBO."
+            "the evidence of the surrogate, by a mixture of normals. The log evidence also allows for what the "
+            "surrogate does not know, so that it may be above or below the ELBO."
         ),
         facts(rows),
         paragraph(

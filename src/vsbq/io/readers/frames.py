@@ -48,6 +48,7 @@ def read_dataframe(
 
 def _which(df: TableLike) -> EvaluationsError:
     """Which column holds the values? With what can be guessed from the names."""
+    door.check_column_count(len(df.columns), "the data frame")
     columns = [str(column) for column in df.columns]
     return EvaluationsError(
         "Which column of the data frame holds the values?",
