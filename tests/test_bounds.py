@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import Bounds as ScipyBounds
 
 from vsbq.data.bounds import Bounds
+from vsbq.data.evaluations import Evaluations
 from vsbq.errors import EvaluationsError, VsbqError
 
 INF = np.inf

@@ -110,7 +110,7 @@ def test_chains_if_asked_for(post):
     assert tree["posterior"].dataset.sizes == {"chain": 4, "draw": 100}
     assert tree["sample_stats"]["lp"].dims == ("chain", "draw")
     for n, chains in ((0, None), (3, 4), (3, 0)):
-        with pytest.raises(ExportError, match="at least one draw"):
+        with pytest.raises(ExportError, match="one draw in each"):
             post.to_arviz(n, chains=chains)
 
 

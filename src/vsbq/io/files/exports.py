@@ -97,7 +97,7 @@ def to_arviz(post: Posterior, n: int = 4000, rng: RandomState = None, chains: in
 def _sample_shape(n: int, chains: int | None) -> tuple[int, ...]:
     if n < 1 or (chains is not None and not 1 <= chains <= n):
         raise ExportError(
-            f"There is no way to have {n} draws in {chains} chains. Ask for at least one draw in each, or pass chains=None."
+            f"There is no way to have {n} draws in {chains} chains. Ask for one draw in each, or pass chains=None."
         )
     return (n,) if chains is None else (chains, n // chains)
 
