@@ -462,8 +462,9 @@ def test_a_value_at_the_limit_stays():
 
 
 def test_readers_know_the_limit(tmp_path):
+    pd = pytest.importorskip("pandas")
     points, values = penalised()
-    frame = pandas.DataFrame(points, columns=["a", "b"]).assign(lp=values)
+    frame = pd.DataFrame(points, columns=["a", "b"]).assign(lp=values)
     assert np.isneginf(Evaluations.from_dataframe(frame, log_density="lp", zero_below=-1e9).log_density[:25]).all()
     frame.to_csv(tmp_path / "t.csv", index=False)
     assert np.isneginf(Evaluations.from_file(tmp_path / "t.csv", zero_below=-1e9).log_density).sum() == 25

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from vsbq.progress import CountedProgress
+
 SOURCES = Path(__file__).parents[1] / "src"
 
 SETUP = """
@@ -186,8 +188,9 @@ def test_a_fit_is_not_silent(notebook):
 
 
 def test_a_cell_that_writes_files_runs_twice(notebook):
-    assert "report.html" in "".join(notebook["files again"][-1]["data"]["text/plain"])
-    assert notebook["files again"] == notebook["files"] or notebook["files"]
+    first, again = ("".join(notebook[name][-1]["data"]["text/plain"]) for name in ("files", "files again"))
+    assert "report.html" in first
+    assert again == first
 
 
 def test_the_check_of_cells_can_fail(tmp_path):
@@ -222,6 +225,26 @@ def test_no_progress_is_no_output(tmp_path):
 def test_a_python_without_stderr_still_fits(tmp_path):
     done = script("import sys\nsys.stderr = None\n" + FIT + "\nprint('there')", tmp_path)
     assert done.stdout == "there\n"
+
+
+def test_many_fits_are_counted_now_and_then(capsys, monkeypatch):
+    monkeypatch.setattr("vsbq.progress.LEAST_BETWEEN", 0.0)
+    for show in (None, False):
+        progress = CountedProgress(2, show)
+        progress.count("one")
+        progress.count("two")
+        progress.close()
+        lines = capsys.readouterr().err.splitlines()
+        assert [line.split(",")[0] for line in lines] == (
+            ["vsbq: 1 of 2 done", "vsbq: 2 of 2 done"] if show is None else []
+        )
+
+
+def test_many_fits_that_are_done_soon_say_nothing(capsys):
+    progress = CountedProgress(1, None)
+    progress.count("one")
+    progress.close()
+    assert capsys.readouterr().err == ""
 
 
 def test_the_example_of_the_readme_runs_twice_in_the_same_folder(tmp_path):

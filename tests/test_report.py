@@ -157,7 +157,7 @@ def test_the_numbers_are_those_of_the_posterior(fitted, tmp_path):
     page = page_of(fitted, tmp_path)
     summary = fitted.summary()
     assert f"{summary.mean[1]:.3f}" in page.words
-    assert f"{summary.q95[1]:.3f}" in page.words
+    assert f"{summary.high[1]:.3f}" in page.words
     assert f"{fitted.log_evidence:.2f}".replace("-", "−")[:4] in page.words
     numbers = Numbers.of(fitted)
     np.testing.assert_allclose(numbers.mean, fitted.mean())

@@ -180,7 +180,7 @@ class _Lines:
 
 
 class _Counts:
-    """A line on stderr now and then that says how many are done."""
+    """A line on stderr now and then that says how many are done; nothing if all are done soon."""
 
     def __init__(self, parts: int) -> None:
         self._parts, self._start = parts, time.perf_counter()
@@ -188,7 +188,7 @@ class _Counts:
 
     def say(self, text: str, done: int) -> None:
         now = time.perf_counter()
-        if now - self._last >= LEAST_BETWEEN or done == self._parts:
+        if now - self._last >= LEAST_BETWEEN or (done == self._parts and self._last > self._start):
             self._last = now
             _write(f"vsbq: {done} of {self._parts} done, after {now - self._start:.1f} s")
 
