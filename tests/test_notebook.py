@@ -181,6 +181,7 @@ def test_a_fit_is_not_silent(notebook):
     (shown,) = notebook["fit"]
     assert shown["output_type"] == "display_data"
     assert re.search(r"vsbq: done, \d+\.\d s", Fragment("".join(shown["data"]["text/html"])).words)
+    assert "".join(shown["data"]["text/plain"]).startswith("vsbq: done")  # in consoles that show no HTML
     shown, *said = notebook["failed"]
     assert "ended with" in "".join(shown["data"]["text/html"])
     assert "why:" in "".join(said[0]["text"])

@@ -128,13 +128,26 @@ class _TerminalBar:
         self._bar.close()
 
 
+class _Words:
+    """Something that a notebook shows as HTML, and a console without HTML as text."""
+
+    def __init__(self, text: str, *html: str) -> None:
+        self._text = text
+        self._html = element("div", *(html or (text,)), style="font-size: 90%")
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def _repr_html_(self) -> str:
+        return str(self._html)
+
+
 class _NotebookBar:
     """A bar of HTML that a notebook shows without widgets; when the work has ended, a line says how long it took."""
 
     def __init__(self, parts: int) -> None:
-        shown = import_module("IPython.display")
-        self._html, self._parts, self._start, self._last = shown.HTML, parts, time.perf_counter(), 0.0
-        self._handle = shown.display(self._page("vsbq", 0), display_id=True)
+        self._parts, self._start, self._last = parts, time.perf_counter(), 0.0
+        self._handle = import_module("IPython.display").display(self._page("start", 0), display_id=True)
 
     def say(self, text: str, done: int) -> None:
         now = time.perf_counter()
@@ -145,14 +158,12 @@ class _NotebookBar:
     def close(self, done: int) -> None:
         how = "done" if done >= self._parts else f"ended with {done} of {self._parts} done"
         if self._handle is not None:
-            self._handle.update(self._shown(f"vsbq: {how}, {self._seconds()}"))
+            self._handle.update(_Words(f"vsbq: {how}, {self._seconds()}"))
 
-    def _page(self, text: str, done: int) -> Any:
+    def _page(self, text: str, done: int) -> _Words:
         bar = element("progress", value=str(done), max=str(self._parts), style="width: 16em; vertical-align: middle")
-        return self._shown(bar, f" {text}, {self._seconds()}")
-
-    def _shown(self, *parts: str) -> Any:
-        return self._html(element("div", *parts, style="font-size: 90%"))
+        words = f"{text}, {self._seconds()}"
+        return _Words(f"vsbq: {words}", bar, f" {words}")
 
     def _seconds(self) -> str:
         return f"{time.perf_counter() - self._start:.1f} s"
