@@ -66,8 +66,9 @@ class Terminal:
         quiet, bar = bool(getattr(options, "quiet", False)), bool(getattr(options, "progress", False))
         if quiet and bar:
             raise UsageError("--quiet and --progress contradict each other. Give one of them.")
-        in_json = bool(options.json)
-        return cls(json=in_json, quiet=quiet, progress=True if bar else False if quiet or in_json else None)
+        in_json, watched = bool(options.json), sys.stderr is not None and sys.stderr.isatty()
+        silent = quiet or (in_json and not watched)  # stderr of a program holds JSON or nothing
+        return cls(json=in_json, quiet=quiet, progress=True if bar else False if silent else None)
 
     def say(self, text: str = "") -> None:
         """Words for a person on stdout."""
@@ -238,7 +239,7 @@ def add_output_options(parser: ArgumentParser, *, quiet: bool = True, progress: 
         group.add_argument(
             "--progress",
             action="store_true",
-            help="show the progress bar even if stderr is no terminal, or with --json",
+            help="show the progress bar even if stderr is no terminal",
         )
 
 
