@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
+import vsbq
 from vsbq.data.audit import Audit, Finding, audit
 from vsbq.data.evaluations import Evaluations
 from vsbq.data.signs import copied_column, duplicate_groups, looks_negated
@@ -93,6 +96,11 @@ def test_values_that_stand_for_a_failure():
     y = np.where(np.arange(len(ev)) % 50 == 0, -1e10, ev.log_density)
     assert topics(with_values(ev, y)) == ["stand-in value"]
     assert "12 evaluations at different points share" in message(with_values(ev, y), "stand-in value")
+    advised = re.search(r"zero_below=(\S+),", message(with_values(ev, y), "stand-in value"))
+    assert advised is not None
+    told = with_values(ev, y, zero_below=float(advised.group(1)))
+    assert np.isneginf(told.log_density).sum() == 12
+    assert topics(told) == []
 
 
 def test_noise_beyond_what_neighbours_differ_by(rng):
@@ -391,3 +399,48 @@ def test_points_along_the_axes_are_no_trouble(rng):
     x = np.zeros((120, 4))
     x[np.arange(120), np.arange(120) % 4] = rng.normal(size=120)
     assert "outliers" not in topics(Evaluations(x + 3.0, -0.5 * (x**2).sum(axis=1)))
+
+
+# Whole numbers
+
+
+def whole(scale, n=600):
+    points = np.random.default_rng(3).normal(size=(n, 2))
+    points[:, 0] = np.round(scale * points[:, 0])
+    return Evaluations(points, -0.5 * ((points / [scale, 1.0]) ** 2).sum(axis=1), names=["cells", "rate"])
+
+
+def test_parameters_of_whole_numbers_are_noticed():
+    ev = whole(20.0)
+    assert topics(ev) == []
+    said = message(ev, "whole numbers")
+    assert "All evaluated values of 'cells' are whole numbers" in said
+    assert "'rate'" not in said
+    assert "m.cdf(k + 0.5) - m.cdf(k - 0.5)" in said
+    assert "in place of a sum" in said
+
+
+def test_a_few_whole_numbers_are_a_warning():
+    ev = whole(0.7)
+    assert "whole numbers" in topics(ev)
+    assert "there are only" in message(ev, "whole numbers")
+    assert "Fit each value by itself" in message(ev, "whole numbers")
+
+
+def test_what_is_advised_on_whole_numbers_is_right():
+    """A posterior over whole numbers, from the marginal of the continuous one."""
+    k = np.arange(0.0, 60.0)
+    grid = np.column_stack([np.repeat(k, 12), np.tile(np.linspace(-3, 3, 12), len(k))])
+    values = -0.5 * ((grid[:, 0] - 30.0) / 5.0) ** 2 - 0.5 * grid[:, 1] ** 2
+    post = vsbq.fit(grid, values, names=["cells", "rate"], seed=0, progress=False)
+    m = post.marginal("cells")
+    truth = np.exp(-0.5 * ((k - 30.0) / 5.0) ** 2)
+    np.testing.assert_allclose(m.cdf(k + 0.5) - m.cdf(k - 0.5), truth / truth.sum(), atol=0.002)
+
+
+def test_numbers_that_are_not_whole_are_not_noticed():
+    assert "whole numbers" not in [finding.topic for finding in audit(gaussian()).findings]
+    ev = whole(20.0)
+    points = ev.points.copy()
+    points[7, 0] += 0.25
+    assert "whole numbers" not in [f.topic for f in audit(Evaluations(points, ev.log_density)).findings]

@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import Bounds as ScipyBounds
 
 from vsbq.data.bounds import Bounds
+from vsbq.data.evaluations import Evaluations
 from vsbq.errors import EvaluationsError, VsbqError
 
 INF = np.inf
@@ -79,6 +80,48 @@ def test_errors_name_parameter_and_remedy(value, words):
 def test_lower_and_upper_rows_look_transposed():
     with pytest.raises(EvaluationsError, match=r"looks transposed.*np\.transpose"):
         Bounds.parse(np.array([[0, 0, 0], [1, 1, 1]]), 3)
+
+
+# Two parameters: two pairs and (lower, upper) look the same
+
+
+@pytest.mark.parametrize("value", [([-9, -8], [9, 8]), [[-9, -8], [9, 8]], np.array([[-9, -8], [9, 8]])])
+def test_lower_and_upper_of_two_parameters_that_cannot_be_pairs(value):
+    with pytest.raises(EvaluationsError, match=r"bounds of 'b' must.*\(9, 8\).*Two rows of two.*np\.transpose"):
+        Bounds.parse(value, 2, ("a", "b"))
+
+
+def test_a_tuple_of_two_vectors_is_ambiguous():
+    for value in (([-9, 8], [-8, 9]), (np.array([-9, 8]), np.array([-8, 9]))):
+        with pytest.raises(EvaluationsError, match=r"two ways.*\[\(-9\.0, 8\.0\), \(-8\.0, 9\.0\)\].*np\.transpose"):
+            Bounds.parse(value, 2, ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    "value", [((-9, 8), (-8, 9)), [[-9, 8], [-8, 9]], [(-9, 8), (-8, 9)], np.array([[-9, 8], [-8, 9]])]
+)
+def test_what_is_written_as_pairs_is_read_as_pairs(value):
+    assert Bounds.parse(value, 2) == Bounds(np.array([-9.0, -8.0]), np.array([8.0, 9.0]))
+
+
+def test_a_tuple_of_two_vectors_that_can_only_be_pairs_is_read():
+    assert Bounds.parse(([0, 1], [0, 2]), 2) == Bounds(np.zeros(2), np.array([1.0, 2.0]))
+
+
+def test_points_show_that_vectors_were_meant(rng):
+    points = rng.uniform([-5, -3], [5, 8], (60, 2))
+    values = -0.5 * (points**2).sum(axis=1)
+    for bounds in ([[-5, -3], [5, 8]], np.array([[-5, -3], [5, 8]])):  # in order as pairs, too
+        with pytest.raises(EvaluationsError, match=r"read as a pair.*'x1' \(-5, -3\).*np\.transpose"):
+            Evaluations(points, values, bounds=bounds)
+        with pytest.raises(EvaluationsError, match="read as a pair"):
+            Evaluations(points, values, bounds=bounds, outside="drop")
+    right = Evaluations(points, values, bounds=np.transpose([[-5, -3], [5, 8]]))
+    assert right.bounds == Bounds(np.array([-5.0, -3.0]), np.array([5.0, 8.0]))
+    with pytest.raises(EvaluationsError, match="outside the hard bounds"):  # outside of both
+        Evaluations(points, values, bounds=[[-5, -3], [5, 6]])
+    with pytest.raises(EvaluationsError, match="outside the hard bounds"):  # nobody writes a dict by mistake
+        Evaluations(points, values, bounds={"x1": (-5, -3), "x2": (5, 8)})
 
 
 def test_the_label_is_the_argument_that_messages_name():

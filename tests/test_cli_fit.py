@@ -28,6 +28,7 @@ from vsbq.cli.terminal import Terminal
 from vsbq.errors import VsbqWarning
 from vsbq.io.record import Recorder
 
+STAGES = ["trim", "surrogate", "mixture", "refinement", "diagnosis", "done,"]
 FILES = {"posterior.npz", "samples.csv", "report.html", "fit.log", "summary.json"}
 SOURCES = Path(vsbq.__file__).parents[1]
 
@@ -63,7 +64,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_one_command_from_a_table_to_a_folder(fitted):
     assert fitted.code == 0
     assert {path.name for path in fitted.out.iterdir()} == FILES
-    assert fitted.warned == ""
+    assert [line.split()[1] for line in fitted.warned.splitlines()] == STAGES  # progress, and no warning
 
 
 def test_the_posterior_is_right(fitted):
@@ -372,8 +373,59 @@ def test_a_minimised_column_is_suggested(tmp_path):
     table = write_csv(tmp_path / "t.csv", ["a", "b", "nll"], points, -values)
     code, _, err = call("fit", table, "-o", tmp_path / "out")
     assert code == 1
-    assert "Perhaps: --column neg_log_density=nll" in err
+    assert "Is 'nll' the negative log likelihood with minus the log prior in it?" in err
+    assert "--column neg_log_density=nll." in err
     assert not (tmp_path / "out").exists()
+    table = write_csv(tmp_path / "t.csv", ["a", "b", "f"], points, -values)
+    assert "Perhaps: --column neg_log_density=f" in call("fit", table, "-o", tmp_path / "out")[2]
+
+
+def test_a_column_has_an_option_of_its_own(quick, tmp_path):
+    points, values = evaluations()
+    table = write_csv(tmp_path / "t.csv", ["a", "b", "nll"], points, -values)
+    code, _, err = call("fit", table, "-o", tmp_path / "out", "--neg-log-density", "nll")
+    assert code == 0, err
+    np.testing.assert_array_equal(quick[0].log_density, values)
+    both = ("--neg-log-density", "nll", "--column", "log_density=nll")
+    assert call("fit", table, "-o", tmp_path / "other", *both)[0] == 2
+    code, _, err = call("audit", table, "--log-likelihood", "nll", "--log-prior", "-1e-3", "--no-check-sign")
+    assert code == 0, err
+
+
+@pytest.mark.parametrize("limit", ["-1e9", "-1000000000", "-1E+9"])
+def test_penalties_are_a_density_of_zero(quick, tmp_path, limit):
+    points, values = evaluations()
+    values[5] = -1e10
+    table = write_csv(tmp_path / "t.csv", ["a", "b", "lp"], points, values)
+    code, said, err = call("fit", table, "-o", tmp_path / "out", "--zero-below", limit)
+    assert code == 0, err
+    assert np.flatnonzero(np.isneginf(quick[0].log_density)).tolist() == [5]
+    assert "Counted 1 log density below -1e+09" in said
+
+
+def test_penalties_in_the_small_file(quick, tmp_path):
+    points, values = evaluations()
+    values[5] = -1e10
+    table = write_csv(tmp_path / "t.csv", ["a", "b", "lp"], points, values)
+    config = tmp_path / "problem.toml"
+    config.write_text("[input]\nzero_below = -1e9\n")
+    assert call("fit", table, "-o", tmp_path / "out", "--config", config)[0] == 0
+    assert np.isneginf(quick[0].log_density[5])
+    config.write_text("[input]\nzero_below = 'low'\n")
+    code, _, err = call("fit", table, "-o", tmp_path / "other", "--config", config)
+    assert code == 1
+    assert "input.zero_below is 'low'" in err
+
+
+@pytest.mark.parametrize("options", [("--seed", "3"), ("--rng", "3")])
+def test_seed_and_rng_mean_the_same(quick, tmp_path, options):
+    points, values = evaluations()
+    table = write_csv(tmp_path / "t.csv", ["a", "b", "lp"], points, values)
+    code, out, _ = call("fit", table, "-o", tmp_path / "out", "--json", *options)
+    assert (code, json.loads(out)["seed"]) == (0, 3)
+    code, _, err = call("fit", table, "-o", tmp_path / "other", "--seed", "3", "--rng", "3")
+    assert code == 2
+    assert "--seed and --rng mean the same" in err
 
 
 def test_a_prior_that_is_told_makes_a_likelihood_a_posterior(quick, tmp_path):
@@ -406,7 +458,8 @@ def test_fit_in_json_prints_nothing_else(quick, table, tmp_path):
     assert "are few" in found["warnings"][0]
     code, out, err = call("fit", few, "-o", tmp_path / "other")
     assert err.startswith("attention: 60 evaluations")
-    assert err.count("\n") == 1
+    assert all(line.startswith(("attention: ", "vsbq: ")) for line in err.splitlines())
+    assert err.count("attention: ") == 1
 
 
 def test_warnings_of_the_library_are_one_plain_line_each():

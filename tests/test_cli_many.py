@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -40,6 +41,11 @@ def data(tmp_path_factory):
     return folder
 
 
+def but_for_counts(err: str) -> str:
+    """What was said on stderr, but for how many fits were done: slow machines say that now and then."""
+    return re.sub(r"^vsbq: \d+ of \d+ done, .*\n", "", err, flags=re.MULTILINE)
+
+
 @pytest.fixture(scope="module")
 def fitted(data, tmp_path_factory):
     """The folder of a run with seed 1, and what was said."""
@@ -49,7 +55,7 @@ def fitted(data, tmp_path_factory):
 
 def test_a_fit_for_each_file(fitted, data):
     folder, (code, said, err) = fitted
-    assert (code, err) == (0, "")
+    assert (code, but_for_counts(err)) == (0, "")
     assert sorted(path.name for path in folder.iterdir()) == ["01.npz", "ben.npz"]
     assert "2 fitted, 0 failed" in said
     alone = vsbq.fit(vsbq.Evaluations.from_file(data / "ben.csv"), rng=stream(1, "ben"), progress=False)
@@ -60,7 +66,7 @@ def test_groups_of_a_table_are_the_same_fits(fitted, data):
     """Rows of several participants in turn, texts and numbers as names; nothing is fitted again."""
     folder, _ = fitted
     code, said, err = call("fit-many", data / "all.csv", "--by", "who", "-o", folder, "--seed", 1)
-    assert (code, err) == (0, "")
+    assert (code, but_for_counts(err)) == (0, "")
     assert "2 fitted (2 of them read from files), 0 failed" in said
 
 
@@ -198,7 +204,7 @@ def test_it_goes_on_after_a_stop(sign, data, tmp_path):
     else:
         assert run.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[sign]
         assert "the same command goes on from there" in err
-        assert len(err.splitlines()) == 1
+        assert len(but_for_counts(err).splitlines()) == 1
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert f"{people} fitted ({len(there)} of them read from files), 0 failed" in done.stdout

@@ -41,6 +41,9 @@ REMEDIES = {  # names and columns of a table, options, and what is advised then
         [],
         ["--column log_density=NAME", "--column neg_log_density=NAME", "--column log_prior=NAME"],
     ),
+    "a loss": (["a", "b", "nll"], [POINTS, -VALUES], [], ["Is 'nll' the negative", "--column neg_log_density=nll."]),
+    "chi-squared": (["a", "b", "chi2"], [POINTS, -VALUES], [], ["-chi2 / 2", "--column log_likelihood=NAME"]),
+    "a penalty that is turned": (NAMES, [POINTS, VALUES], ["--zero-below", "1e9"], ["above every log density"]),
     "a likelihood": (["a", "b", "loglike"], [POINTS, VALUES], [], ["(a column log_prior, or --column log_prior=NAME)"]),
     "no prior": (NAMES, [POINTS, VALUES], ["--column", "log_likelihood=lp"], ["Pass --column log_prior=NAME as well"]),
     "a wrong sum": (

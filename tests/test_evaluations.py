@@ -170,7 +170,7 @@ def test_parameters_are_by_default_the_other_numeric_columns():
         ({"log_density": "lp", "params": ["a", "c"]}, "no column 'c'"),
         ({"log_density": "lp", "params": ["a", "run"]}, "column 'run' holds values of type <U5"),
         ({"log_density": "lp", "params": []}, "No numeric column.*params="),
-        ({"params": ["a"]}, "neither was given"),
+        ({"params": ["a"]}, "Which column.*neg_log_density=.*'nlp'"),
     ],
 )
 def test_data_frames_that_are_refused(options, words):
@@ -433,3 +433,47 @@ def test_valid_input_is_never_refused(seed):
     assert len(ev) == n
     np.testing.assert_array_equal(ev.points, points)
     np.testing.assert_array_equal(ev.log_density, y)
+
+
+# Penalties
+
+
+def penalised(count=25):
+    points = np.random.default_rng(2).normal(size=(300, 2))
+    values = -0.5 * (points**2).sum(axis=1)
+    values[:count] = -1e10
+    return points, values
+
+
+def test_values_below_a_limit_are_a_density_of_zero():
+    points, values = penalised()
+    made = Evaluations(points, values, zero_below=-1e9)
+    assert np.isneginf(made.log_density[:25]).all()
+    np.testing.assert_array_equal(made.log_density[25:], values[25:])
+    assert made.notes[0].startswith("Counted 25 log densities below -1e+09 as -inf (rows 0, 1")
+    costs = Evaluations(points, neg_log_density=-values, zero_below=-1e9)
+    np.testing.assert_array_equal(costs.log_density, made.log_density)
+
+
+def test_a_value_at_the_limit_stays():
+    points, values = penalised()
+    assert np.isfinite(Evaluations(points, values, zero_below=-1e10).log_density).all()
+    assert "No log density is below" in Evaluations(points, values, zero_below=-1e10).notes[0]
+
+
+def test_readers_know_the_limit(tmp_path):
+    pd = pytest.importorskip("pandas")
+    points, values = penalised()
+    frame = pd.DataFrame(points, columns=["a", "b"]).assign(lp=values)
+    assert np.isneginf(Evaluations.from_dataframe(frame, log_density="lp", zero_below=-1e9).log_density[:25]).all()
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    assert np.isneginf(Evaluations.from_file(tmp_path / "t.csv", zero_below=-1e9).log_density).sum() == 25
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"), [(1e9, "above every log density.*not with its negative"), (float("nan"), "Give one number")]
+)
+def test_a_limit_that_cannot_be_meant(limit, words):
+    points, values = penalised()
+    with pytest.raises(EvaluationsError, match=words):
+        Evaluations(points, neg_log_density=-values, zero_below=limit)

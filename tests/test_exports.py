@@ -83,7 +83,7 @@ def imported(name: str):
 
 
 def test_draws_evaluations_and_fit_are_in_the_tree(post):
-    tree = post.to_arviz(500, rng=3)
+    tree = post.to_arviz(500, rng=3, chains=None)
     draws = post.sample(500, rng=3)
     assert tree["posterior"].dataset.sizes == {"sample": 500}
     np.testing.assert_array_equal(tree["posterior"]["a"], draws[:, 0])
@@ -110,7 +110,7 @@ def test_chains_if_asked_for(post):
     assert tree["posterior"].dataset.sizes == {"chain": 4, "draw": 100}
     assert tree["sample_stats"]["lp"].dims == ("chain", "draw")
     for n, chains in ((0, None), (3, 4), (3, 0)):
-        with pytest.raises(ExportError, match="at least one draw"):
+        with pytest.raises(ExportError, match="one draw in each"):
             post.to_arviz(n, chains=chains)
 
 
@@ -151,11 +151,22 @@ def test_summary_of_arviz(post, chains):
         assert (table["r_hat"] < 1.02).all()
 
 
+def test_arviz_takes_what_it_gets_as_it_is(post):
+    """No argument on either side: means, and draws that are independent, as they are."""
+    import arviz_stats
+
+    table = arviz_stats.summary(post.to_arviz(seed=0), round_to="none")
+    np.testing.assert_allclose(table["mean"], MEAN, atol=4 * np.sqrt(0.8 / 4000) + 0.01)
+    assert (table["ess_bulk"] > 3000).all()
+    assert (table["r_hat"] < 1.01).all()
+    assert post.to_arviz()["posterior"].dataset.sizes == {"chain": 4, "draw": 1000}
+
+
 def test_plots_of_arviz(post, figures, tmp_path):
     arviz_plots = imported("arviz_plots")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of other people
-        drawn = arviz_plots.plot_dist(post.to_arviz(500, rng=0), sample_dims=["sample"], backend="matplotlib")
+        drawn = arviz_plots.plot_dist(post.to_arviz(500, rng=0), backend="matplotlib")
         drawn.savefig(tmp_path / "drawn.png")
     assert (tmp_path / "drawn.png").stat().st_size > 5000
     assert set(drawn.viz["plot"].data_vars) >= {"a", "b"}
@@ -168,7 +179,7 @@ def test_odd_names(tmp_path):
     import xarray
 
     post = by_hand(ODD, [None] * len(ODD))
-    tree = post.to_arviz(20, rng=0)
+    tree = post.to_arviz(20, rng=0, chains=None)
     renamed = json.loads(tree.attrs["renamed"])
     assert set(renamed.values()) == {"x/y", "sample", "log_density", "evaluation", "..", " z "}
     draws = post.sample(20, rng=0)
@@ -186,7 +197,8 @@ def test_odd_names(tmp_path):
 def test_ordinary_names_stay(post):
     assert post.to_arviz(5).attrs["renamed"] == "{}"
     assert post.to_arviz(5, chains=1).attrs["renamed"] == "{}"
-    assert "draw" in by_hand(("draw",), [None]).to_arviz(5)["posterior"].dataset
+    assert "draw" in by_hand(("draw",), [None]).to_arviz(5, chains=None)["posterior"].dataset
+    assert "sample" in by_hand(("sample",), [None]).to_arviz(5)["posterior"].dataset
 
 
 def test_safe_names_never_collide():

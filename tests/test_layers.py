@@ -31,8 +31,8 @@ IMPORTS = imports_within(PACKAGE)
 
 #: The rooms from low to high: a room imports from itself and from rooms before it in this list, not from its peers.
 LAYERS = (
-    {"errors", "_typing", "_version"},
-    {"progress", "history"},
+    {"errors", "_typing", "_version", "markup"},
+    {"progress", "history", "randomness", "tables"},
     {"numerics"},
     {"data"},
     {"steps"},

@@ -391,6 +391,40 @@ def test_existing_file_is_kept_unless_told_otherwise(one, tmp_path):
     assert same_answers(one, load(path))
 
 
+def test_a_posterior_of_the_same_parameters_is_replaced(one, tmp_path):
+    path = one.save(tmp_path / "fit.npz")
+    first = path.read_bytes()
+    changed = replace(one, offset=one.offset + 1.0)
+    assert changed.save(path) == path
+    assert path.read_bytes() != first
+    assert same_answers(changed, load(path))
+
+
+def test_a_posterior_of_something_else_is_not_replaced(one, tmp_path):
+    path = one.save(tmp_path / "fit.npz")
+    before = path.read_bytes()
+    names = tuple(f"{name} too" for name in one.names)
+    for other, why in (
+        (replace(one, names=names, evaluations=None), "other parameters"),
+        (replace(one, evaluations=None, tag="another study"), "another tag"),
+        (replace(one, evaluations=None, surrogate=None), "holds evaluations"),
+    ):
+        with pytest.raises(FileExistsError, match=f"{why}.*overwrite=True"):
+            other.save(path)
+    with pytest.raises(FileExistsError, match="holds evaluations"):
+        one.save(path, compact=True)
+    assert path.read_bytes() == before
+    half = path.read_bytes()[: len(before) // 2]
+    path.write_bytes(half)
+    with pytest.raises(FileExistsError, match="is no posterior"):
+        one.save(path)
+    with np.load(one.save(path, overwrite=True)) as file:
+        arrays = dict(file)
+    np.savez(path, points=arrays["mixture_means"])
+    with pytest.raises(FileExistsError, match="is no posterior"):
+        one.save(path)
+
+
 def test_errors_of_the_file_system_stay_what_they_are(one, tmp_path):
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "nothing")

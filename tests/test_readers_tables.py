@@ -163,6 +163,15 @@ def test_text_and_index_columns_are_left_out(tmp_path):
     ("names", "options", "words"),
     [
         ("a,b,value", {}, "no column is clearly the log density.*neg_log_density=.*'a', 'b' and 'value'"),
+        ("a,b,nll", {}, "Is 'nll' the negative log likelihood with minus the log prior.*neg_log_density='nll'"),
+        ("a,b,neg_log_lik", {}, "Is 'neg_log_lik' the negative log.*neg_log_density='neg_log_lik'"),
+        ("a,b,loss", {}, "Is 'loss' minus the log density.*neg_log_density='loss'"),
+        ("a,b,val_loss", {}, "Is 'val_loss' minus the log density.*neg_log_density='val_loss'"),
+        ("a,b,chi2", {}, "'chi2' may be chi-squared: the log likelihood is -chi2 / 2.*log_likelihood="),
+        ("a,b,SSE", {}, r"'SSE' may be a sum of squares: the log likelihood is -SSE / \(2"),
+        ("a,b,mse", {}, "'mse' may be a mean square: the log likelihood of n normal residuals"),
+        ("a,b,deviance", {}, "'deviance' may be a deviance: the log likelihood is -deviance / 2"),
+        ("a,mse,log_density", {}, "'mse' may or may not be parameters.*params="),
         ("a,b,loglike", {}, "'loglike' is a likelihood.*log_prior"),
         ("a,logp,log_density", {}, "'logp' and 'log_density' could all be the log_density"),
         ("a,neg_log_density,log_density", {}, "'log_density' and 'neg_log_density' could all be the values"),
@@ -180,6 +189,11 @@ def test_columns_that_are_in_doubt(tmp_path, names, options, words):
     columns = [np.arange(N), np.arange(N), VALUES] if names.startswith("trial") else None
     with pytest.raises(EvaluationsError, match=words):
         Evaluations.from_file(written(tmp_path, text(names, columns)), **options)
+
+
+def test_a_name_with_the_word_error_in_it_may_be_a_parameter(tmp_path):
+    ev = Evaluations.from_file(written(tmp_path, text("error_rate,cost_per_cell,log_density")))
+    assert ev.names == ("error_rate", "cost_per_cell")
 
 
 # What is refused

@@ -18,6 +18,7 @@ import vsbq
 from test_corner import by_hand
 from vsbq.data.bounds import Bounds
 from vsbq.history import Evidence, History, NoiseFinding, RefinedFit, SurrogateFit, Trimmed, VariationalFit
+from vsbq.markup import Markup, element, joined, readable, shortened, table
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior
 from vsbq.posterior.modes import separate_modes
@@ -25,7 +26,6 @@ from vsbq.report import digits, write_report
 from vsbq.report.curves import marginal_curve
 from vsbq.report.densities import SHARES, middles, surface
 from vsbq.report.digits import Digits, ticks
-from vsbq.report.markup import Markup, element, joined, readable, shortened, table
 from vsbq.report.numbers import Numbers, Support
 from vsbq.report.pictures import CornerPicture, _drawable
 from vsbq.report.process import ERRORS, _errors
@@ -157,7 +157,7 @@ def test_the_numbers_are_those_of_the_posterior(fitted, tmp_path):
     page = page_of(fitted, tmp_path)
     summary = fitted.summary()
     assert f"{summary.mean[1]:.3f}" in page.words
-    assert f"{summary.q95[1]:.3f}" in page.words
+    assert f"{summary.high[1]:.3f}" in page.words
     assert f"{fitted.log_evidence:.2f}".replace("-", "−")[:4] in page.words
     numbers = Numbers.of(fitted)
     np.testing.assert_allclose(numbers.mean, fitted.mean())
@@ -341,6 +341,14 @@ def test_nothing_is_overwritten_unasked(tmp_path):
     assert path.read_text() == "mine"
     assert write_report(by_hand(1), path, overwrite=True) == path
     assert path.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert write_report(by_hand(1), path, title="Once more") == path  # ours, on the same parameters
+    page = path.read_bytes()
+    assert b"Once more" in page
+    with pytest.raises(FileExistsError, match="no report of vsbq on these parameters"):
+        write_report(by_hand(2), path)
+    with pytest.raises(FileExistsError, match="no report of vsbq on these parameters"):
+        write_report(replace(by_hand(1), evaluations=None, tag="another study"), path)
+    assert path.read_bytes() == page
     with pytest.raises(IsADirectoryError, match="folder"):
         write_report(by_hand(1), tmp_path, overwrite=True)
     with pytest.raises(FileNotFoundError, match="Create it first"):

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from difflib import get_close_matches
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-__all__ = ["EvaluationsError", "FitError", "VsbqError", "VsbqWarning"]
+__all__ = ["ArgumentError", "EvaluationsError", "FitError", "VsbqError", "VsbqWarning"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Argument(NamedTuple):
@@ -62,6 +68,10 @@ class EvaluationsError(VsbqError, ValueError):
     """The input can't be used as it is; the message names the rows or parameters and the remedy."""
 
 
+class ArgumentError(VsbqError, ValueError):
+    """What a method was given can't be used; the message says what can."""
+
+
 class FitError(VsbqError, RuntimeError):
     """The evaluations are fine, yet no posterior could be fitted to them."""
 
@@ -93,3 +103,32 @@ def count_in_words(count: int, noun: str) -> str:
     """A count with its noun in the right number, as "1 log density" or "3 log densities"."""
     plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
     return f"{count} {noun if count == 1 else plural}"
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """A remedy for a word that is not known: the nearest one, or all there are."""
+    found = get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"Did you mean '{found[0]}'?" if found else f"There are {names_in_words(known, 20)}."
+
+
+def lists_options(called: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator: an option that the function does not know is refused with a list of those that it does."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        parameters = signature(function).parameters.values()
+        options = [each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY]
+        known = {each.name for each in parameters}
+
+        @wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            for name in kwargs:
+                if name not in known:
+                    close = get_close_matches(name, options, n=1, cutoff=0.5)
+                    meant = f"Did you mean '{close[0]}'? " if close else ""
+                    words = names_in_words(options, len(options))
+                    raise TypeError(f"{called} has no option '{name}'. {meant}The options are {words}.")
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate

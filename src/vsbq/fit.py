@@ -17,9 +17,10 @@ from vsbq.data.evaluations import Evaluations
 from vsbq.errors import EvaluationsError, FitError, VsbqError, VsbqWarning
 from vsbq.history import Elbo, History, SurrogateFit, VariationalFit
 from vsbq.numerics.mixture import Mixture
-from vsbq.posterior import Posterior, RandomState
+from vsbq.posterior import Posterior
 from vsbq.posterior.diagnosis import Diagnosis, diagnose
 from vsbq.progress import Progress
+from vsbq.randomness import RandomState, Seed, one_of
 from vsbq.settings import MixtureStep, Settings, Steps, SurrogateStep
 from vsbq.steps.mixture.fit import fit_variational
 from vsbq.steps.mixture.policy import VariationalMixture
@@ -51,6 +52,7 @@ def fit(
     settings: Settings | Steps | None = None,
     start: Posterior | None = None,
     rng: RandomState = None,
+    seed: Seed = None,
     progress: bool | None = None,
 ) -> Posterior:
     """Posterior from log-density evaluations, with no further call of the model.
@@ -71,8 +73,11 @@ def fit(
         start: a posterior from some of these evaluations, from which the fit goes on; see also `Posterior.update`.
         rng: None, an integer or a NumPy Generator; the same one gives the same posterior on the same machine. With
             another number of BLAS threads, or another BLAS, sums are rounded otherwise, and digits differ.
-        progress: show a progress bar; None shows it in a terminal only, False prints nothing.
+        seed: another word for an integer as `rng`.
+        progress: None shows a bar in a terminal and in a notebook, and elsewhere a line on stderr for each stage;
+            True shows a bar anywhere, False prints nothing.
     """
+    random = one_of(rng, seed)
     given = _evaluations(
         points,
         log_density=log_density,
@@ -87,7 +92,9 @@ def fit(
         _check_start(start, given)
     # Whatever the user has set for floating-point errors: underflow is part of the work here, the rest is not.
     with np.errstate(divide="warn", over="warn", invalid="warn", under="ignore"), _in_words():
-        post = _infer(given, _steps(settings), (start, support), np.random.default_rng(rng), Progress(5, progress))
+        steps = _steps(settings)
+        shown = Progress(4 if steps.refinement is None else 5, progress)
+        post = _infer(given, steps, (start, support), np.random.default_rng(random), shown)
     _warn(post.diagnosis)
     return post
 

@@ -18,15 +18,18 @@ import numpy as np
 from vsbq._typing import ArrayLike, Float, ndarray
 from vsbq.errors import EvaluationsError, VsbqError, VsbqWarning, rows_in_words
 from vsbq.history import Evidence
+from vsbq.markup import Markup, joined
 from vsbq.numerics import mixture as mix
 from vsbq.numerics.em import weighted_em
 from vsbq.numerics.mixture import Mixture
 from vsbq.numerics.weights import Weighed, weigh
-from vsbq.posterior import Posterior, RandomState
+from vsbq.posterior import Posterior
 from vsbq.posterior.density import log_density as posterior_density
 from vsbq.posterior.diagnosis import THRESHOLDS, Diagnosis, Finding, diagnose, judged
 from vsbq.posterior.diagnosis.distance import chance_distance, marginal_distance
+from vsbq.randomness import RandomState
 from vsbq.steps.refine import Refined
+from vsbq.tables import caption
 
 __all__ = ["Check", "check", "check_points", "reweight"]
 
@@ -52,7 +55,7 @@ CAUTION = 5.0
 NOWHERE = -1e300
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Check:
     """What the model itself says of a posterior.
 
@@ -90,6 +93,11 @@ class Check:
             f"{len(self.points)} evaluations of the model: k-hat {self.k_hat:.2f}, worth {self.effective:.0f} draws, "
             f"log evidence {self.log_evidence:.3f} ± {self.log_evidence_sd:.3f}\n{self.diagnosis}"
         )
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return str(joined(caption(str(self).split("\n", 1)[0]), Markup(self.diagnosis._repr_html_())))
 
 
 class _Weighted(NamedTuple):

@@ -11,8 +11,10 @@ from scipy.special import logsumexp
 
 from vsbq._typing import ArrayLike, Float, ndarray
 from vsbq.data.row_labels import labels_of
-from vsbq.errors import Argument, VsbqError, names_in_words
-from vsbq.posterior import Posterior, RandomState
+from vsbq.errors import Argument, VsbqError, lists_options, names_in_words
+from vsbq.posterior import Posterior
+from vsbq.randomness import RandomState, Seed, one_of
+from vsbq.tables import note, notebook_table
 
 __all__ = [
     "CAVEAT",
@@ -30,6 +32,9 @@ CAVEAT = (
     "and all constants of the likelihood."
 )
 
+#: Of the columns of the table.
+TITLES = ("log evidence", "sd", "log BF to best", "sd", "probability", "5 %", "95 %")
+
 #: Draws of the log evidences that carry their uncertainty to what is computed from them.
 DRAWS = 4000
 
@@ -46,7 +51,7 @@ class Value(NamedTuple):
     tag: str | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """Log evidences, Bayes factors against the best model and model probabilities; prints as a table.
 
@@ -88,17 +93,26 @@ class Comparison:
         return float(self.log_bayes_factor[i, j]), float(self.log_bayes_factor_sd[i, j])
 
     def __str__(self) -> str:
-        top = int(np.argmax(self.log_evidence))
-        titles = ("log evidence", "sd", "log BF to best", "sd", "probability", "5 %", "95 %")
         width = max(5, *(len(name) for name in self.names))
-        lines = [f"{'model':<{width}}" + "".join(f"{title:>15}" for title in titles)]
+        lines = [f"{'model':<{width}}" + "".join(f"{title:>15}" for title in TITLES)]
+        lines += [f"{name:<{width}}" + "".join(f"{text:>15}" for text in row) for name, *row in self._rows()]
+        return "\n".join([*lines, CAVEAT])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return notebook_table(["model", *TITLES], self._rows(), below=note(CAVEAT))
+
+    def _rows(self) -> list[list[str]]:
+        """The models, the best first, with their numbers as text."""
+        top, rows = int(np.argmax(self.log_evidence)), []
         for i in np.argsort(-self.log_evidence, kind="stable"):
             behind = (self.log_bayes_factor[i, top], self.log_bayes_factor_sd[i, top])
             evidence = (self.log_evidence[i], self.log_evidence_sd[i])
             chance = (self.probability[i], self.probability_low[i], self.probability_high[i])
-            numbers = "".join(f"{v:>15.3f}" for v in (*evidence, *behind)) + "".join(f"{v:>15.4f}" for v in chance)
-            lines.append(f"{self.names[i]:<{width}}{numbers}")
-        return "\n".join([*lines, CAVEAT])
+            numbers = [*(f"{v:.3f}" for v in (*evidence, *behind)), *(f"{v:.4f}" for v in chance)]
+            rows.append([self.names[i], *numbers])
+        return rows
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers by model, as for JSON."""
@@ -117,12 +131,14 @@ class Comparison:
         return {"best": self.best, "models": models, "caveat": CAVEAT.replace("\n", " ")}
 
 
+@lists_options("compare")
 def compare(
     models: Mapping[str, Any],
     *,
     prior: Mapping[str, float] | ArrayLike | None = None,
     check_tags: bool = True,
     rng: RandomState = None,
+    seed: Seed = None,
 ) -> Comparison:
     """Compare models by their evidence; evidences are comparable only for the same data and with normalised priors.
 
@@ -131,6 +147,7 @@ def compare(
         prior: probability of each model before the data, by name or in order; equal if None.
         check_tags: refuse posteriors whose evaluations carry different tags.
         rng: for the uncertainty of the probabilities.
+        seed: another word for an integer as `rng`.
     """
     if len(models) < 2:
         raise ComparisonError(f"A comparison takes at least two models, not {len(models)}.")
@@ -140,7 +157,7 @@ def compare(
         refuse_different_tags({name: value.tag for name, value in zip(names, values, strict=True)})
     logs, sds = np.array([v.log_evidence for v in values]), np.array([v.sd for v in values])
     chances = _prior(prior, names)
-    drawn = logs + sds * np.random.default_rng(rng).standard_normal((DRAWS, len(logs)))
+    drawn = logs + sds * np.random.default_rng(one_of(rng, seed)).standard_normal((DRAWS, len(logs)))
     low, high = np.quantile(probabilities(drawn, chances), [0.05, 0.95], axis=0)
     return Comparison(names, logs, sds, chances, probabilities(logs, chances), low, high)
 

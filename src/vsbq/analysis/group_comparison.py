@@ -13,9 +13,13 @@ from vsbq._typing import ArrayLike, Float, ndarray
 from vsbq.analysis.comparison import CAVEAT, ComparisonError, probabilities, read_value, refuse_different_tags
 from vsbq.data.row_labels import check_same_labels
 from vsbq.errors import EvaluationsError, names_in_words
-from vsbq.posterior import RandomState
+from vsbq.randomness import RandomState, Seed, one_of
+from vsbq.tables import caption, note, notebook_table
 
 __all__ = ["GroupComparison", "compare_groups", "exceedance_probabilities"]
+
+#: Of the columns of the table.
+TITLES = ("frequency", "sd", "exceedance", "protected", "participants")
 
 #: Draws of the log evidences that carry their uncertainty to what is computed from them.
 DRAWS = 200
@@ -25,7 +29,7 @@ TOLERANCE = 1e-8
 MOST_ROUNDS = 20_000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GroupComparison:
     """Random-effects model selection: how common each model is in the population the participants come from.
 
@@ -46,14 +50,24 @@ class GroupComparison:
 
     def __str__(self) -> str:
         width = max(5, *(len(name) for name in self.models))
-        columns = ("frequency", "sd", "exceedance", "protected", "participants")
-        lines = [f"{'model':<{width}}" + "".join(f"{title:>14}" for title in columns)]
-        for i, name in enumerate(self.models):
-            parts = (self.frequency[i], self.frequency_sd[i], self.exceedance[i], self.protected_exceedance[i])
-            count = self.assignment[:, i].sum()
-            lines.append(f"{name:<{width}}" + "".join(f"{v:>14.4f}" for v in parts) + f"{count:>14.1f}")
-        lines.append(f"{len(self.participants)} participants; Bayesian omnibus risk {self.omnibus_risk:.4f}")
-        return "\n".join([*lines, CAVEAT])
+        lines = [f"{'model':<{width}}" + "".join(f"{title:>14}" for title in TITLES)]
+        lines += [f"{name:<{width}}" + "".join(f"{text:>14}" for text in row) for name, *row in self._rows()]
+        return "\n".join([*lines, self._risk(), CAVEAT])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return notebook_table(["model", *TITLES], self._rows(), above=caption(self._risk()), below=note(CAVEAT))
+
+    def _rows(self) -> list[list[str]]:
+        """The models with their numbers as text."""
+        columns = (self.frequency, self.frequency_sd, self.exceedance, self.protected_exceedance)
+        counts = self.assignment.sum(axis=0)
+        parts = [[f"{column[i]:.4f}" for column in columns] for i in range(len(self.models))]
+        return [[name, *parts[i], f"{counts[i]:.1f}"] for i, name in enumerate(self.models)]
+
+    def _risk(self) -> str:
+        return f"{len(self.participants)} participants; Bayesian omnibus risk {self.omnibus_risk:.4f}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, as for JSON."""
@@ -80,6 +94,7 @@ def compare_groups(
     prior_count: float = 1.0,
     check_tags: bool = True,
     rng: RandomState = None,
+    seed: Seed = None,
 ) -> GroupComparison:
     """Random-effects Bayesian model selection from log evidences of participants (rows) and models (columns).
 
@@ -96,7 +111,9 @@ def compare_groups(
         prior_count: Dirichlet parameter of every model before the data.
         check_tags: refuse posteriors of one participant whose evaluations carry different tags.
         rng: for the draws that carry the uncertainty of the log evidences.
+        seed: another word for an integer as `rng`.
     """
+    random = one_of(rng, seed)
     given = (
         _read_dict(table, check_tags)
         if isinstance(table, Mapping) and sds is None and models is None and participants is None
@@ -106,7 +123,7 @@ def compare_groups(
         raise ComparisonError(f"prior_count must be a positive number, not {prior_count}.")
     logs = given.logs[None]
     if given.sds.any():
-        noise = np.random.default_rng(rng).standard_normal((DRAWS, *given.logs.shape))
+        noise = np.random.default_rng(random).standard_normal((DRAWS, *given.logs.shape))
         logs = given.logs + given.sds * noise
     fits = _variational(logs, float(prior_count))
     k = logs.shape[2]

@@ -25,10 +25,11 @@ from vsbq.numerics import mixture as mix
 from vsbq.numerics.em import effective_size, weighted_em
 from vsbq.numerics.mixture import Mixture
 from vsbq.numerics.weights import weigh
-from vsbq.posterior import Posterior, RandomState
+from vsbq.posterior import Posterior
 from vsbq.posterior.density import log_density, log_inside
 from vsbq.posterior.prior import LogPrior, PriorChange, log_ratio
 from vsbq.progress import logger
+from vsbq.randomness import RandomState
 from vsbq.settings import Settings, Steps
 from vsbq.steps.refine import Refined, Refinement, surrogate_sd
 

@@ -15,9 +15,10 @@ from vsbq.data.evaluations import Evaluations
 from vsbq.data.runs import tell_runs
 from vsbq.errors import VsbqError, VsbqWarning
 from vsbq.fit import fit
-from vsbq.posterior import Posterior, RandomState
+from vsbq.posterior import Posterior
 from vsbq.posterior.diagnosis import THRESHOLDS, Diagnosis, Finding, Thresholds, diagnose, judged
 from vsbq.posterior.diagnosis.distance import draws_distance
+from vsbq.randomness import RandomState
 
 __all__ = ["Refit", "diagnose_with", "refit"]
 

@@ -19,7 +19,8 @@ from vsbq._typing import Float, Int, ndarray
 from vsbq.errors import VsbqError
 from vsbq.numerics import linalg
 from vsbq.numerics.contours import HOPELESS, POSTERIOR, contour_depth, highest
-from vsbq.posterior import Posterior, RandomState
+from vsbq.posterior import Posterior
+from vsbq.randomness import RandomState
 from vsbq.steps.model import LocatedPoints, LogDensityModel
 
 __all__ = ["Suggestion", "suggest"]

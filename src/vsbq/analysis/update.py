@@ -11,7 +11,8 @@ from vsbq.data import validation as door
 from vsbq.data.evaluations import Evaluations
 from vsbq.errors import EvaluationsError, VsbqError, VsbqWarning
 from vsbq.fit import fit
-from vsbq.posterior import Posterior, RandomState
+from vsbq.posterior import Posterior
+from vsbq.randomness import RandomState, Seed
 from vsbq.settings import Settings, Steps
 from vsbq.steps.support import InSupport
 
@@ -27,11 +28,14 @@ def update(
     *,
     settings: Settings | Steps | None = None,
     rng: RandomState = None,
+    seed: Seed = None,
     progress: bool | None = None,
 ) -> Posterior:
     """The posterior from new evaluations and the earlier ones together; see `Posterior.update`."""
     together = joined(post, points, log_density, log_density_sd, log_prior)
-    return fit(together, support=told_support(post), settings=settings, start=post, rng=rng, progress=progress)
+    return fit(
+        together, support=told_support(post), settings=settings, start=post, rng=rng, seed=seed, progress=progress
+    )
 
 
 def told_support(post: Posterior) -> InSupport | None:

@@ -166,7 +166,7 @@ def show_results(results: Results, wanted: Wanted, terminal: Terminal) -> None:
     terminal.facts(
         {
             "log evidence": with_error(post.log_evidence, post.log_evidence_sd),
-            "ELBO": f"{with_error(post.elbo, post.elbo_sd)}  (a lower bound, if the surrogate is right)",
+            "ELBO": f"{with_error(post.elbo, post.elbo_sd)}  (a lower bound of the surrogate's evidence)",
         }
     )
     terminal.title(f"Files in {escaped(str(place))}")

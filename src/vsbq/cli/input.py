@@ -19,7 +19,7 @@ from vsbq.data.evaluations import Evaluations
 from vsbq.errors import EvaluationsError, VsbqError, count_in_words, names_in_words
 from vsbq.io.files.posterior_file import load
 from vsbq.io.readers import tables
-from vsbq.io.readers.columns import KNOWN, Roles, find_roles
+from vsbq.io.readers.columns import KNOWN, Roles, find_roles, questions
 from vsbq.io.readers.table import Column, Table
 from vsbq.posterior import Posterior
 
@@ -192,7 +192,7 @@ def _guess(table: Table, problem: Problem) -> Roles:
     try:
         roles = find_roles(table, Roles(**told))
     except EvaluationsError as error:
-        if len(likely) == 1 and not set(told) & set(VALUES):
+        if len(likely) == 1 and not set(told) & set(VALUES) and not questions(likely):
             raise EvaluationsError(error, f" Perhaps: --column neg_log_density={likely[0]}") from error
         raise
     if not problem.neg:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, _ArgumentGroup
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from math import isnan
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from vsbq.cli.problem import COLUMNS, NUMBERS_TOO, POLICIES, VALUES, Pair, Problem, read_problem_file
-from vsbq.cli.terminal import UsageError, nearest
-from vsbq.errors import join_words
+from vsbq.cli.terminal import UsageError
+from vsbq.errors import join_words, nearest
 from vsbq.io.readers.number_format import THOUSANDS
 
 __all__ = ["add_problem_options", "problem_of"]
@@ -54,8 +55,23 @@ def add_problem_options(parser: ArgumentParser) -> None:
         metavar="MEANING=NAME",
         help=f"which column holds what: {', '.join(COLUMNS)} (the last two may be a number)",
     )
+    _add_columns(group)
     _add_values(group)
     _add_policies(parser)
+
+
+def _add_columns(group: _ArgumentGroup) -> None:
+    """An option for each meaning of a column, for people who look for one of its name."""
+    for role in COLUMNS:
+        words = f"the same as --column {role}=NAME{' or a number' if role in NUMBERS_TOO else ''}"
+        group.add_argument(
+            f"--{role.replace('_', '-')}",
+            type=partial(_column_of, role),
+            dest="column",
+            action="append",
+            metavar="NAME",
+            help=words,
+        )
 
 
 def _add_values(group: _ArgumentGroup) -> None:
@@ -74,6 +90,9 @@ def _add_policies(parser: ArgumentParser) -> None:
         group.add_argument(f"--{name}", choices=known, help=f"{words[name]} (default: {known[0]})")
     group.add_argument(
         "--no-check-sign", dest="check_sign", action="store_false", default=None, help="the sign is right"
+    )
+    group.add_argument(
+        "--zero-below", type=_limit, metavar="NUMBER", help="penalties: log densities below it are a density of zero"
     )
     group.add_argument("--encoding", metavar="NAME", help="of text files, such as cp1252 (default: utf-8)")
     group.add_argument("--decimal", choices=(".", ","), help="decimal sign of text files (default: found out)")
@@ -96,6 +115,7 @@ def problem_of(options: Namespace) -> Problem:
         nonfinite=options.nonfinite or base.nonfinite,
         outside=options.outside or base.outside,
         check_sign=base.check_sign if options.check_sign is None else options.check_sign,
+        zero_below=base.zero_below if options.zero_below is None else options.zero_below,
         encoding=options.encoding or base.encoding,
         decimal=options.decimal or base.decimal,
         thousands=options.thousands or base.thousands,
@@ -198,6 +218,14 @@ def _column(text: str) -> tuple[str, str | float]:
         except ValueError:
             return role, name
     return role, name
+
+
+def _limit(text: str) -> float:
+    return _number(text, repr(text)[:60])
+
+
+def _column_of(role: str, text: str) -> tuple[str, str | float]:
+    return _column(f"{role}={text}")
 
 
 def _sd(text: str) -> float:

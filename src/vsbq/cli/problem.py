@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
-from vsbq.cli.terminal import nearest
 from vsbq.data.validation import Nonfinite, Outside
-from vsbq.errors import EvaluationsError, names_in_words
+from vsbq.errors import EvaluationsError, names_in_words, nearest
 from vsbq.io.readers.number_format import TextFormat
 
 __all__ = ["COLUMNS", "NUMBERS_TOO", "POLICIES", "VALUES", "Pair", "Problem", "read_problem_file"]
@@ -40,6 +39,7 @@ class Problem:
     nonfinite: str | None = None
     outside: str | None = None
     check_sign: bool | None = None
+    zero_below: float | None = None
     encoding: str | None = None
     decimal: str | None = None
     thousands: str | None = None
@@ -59,6 +59,7 @@ class Problem:
             "nonfinite": self.nonfinite,
             "outside": self.outside,
             "check_sign": self.check_sign,
+            "zero_below": self.zero_below,
             "tag": self.tag,
         }
         return {name: value for name, value in given.items() if value is not None}
@@ -71,7 +72,7 @@ LARGEST = 2**20  # bytes
 
 SECTIONS = ["title", "tag", "parameters", "columns", "input"]
 PARAMETER = ["bounds", "plausible"]
-INPUT = ["nonfinite", "outside", "check_sign", "encoding", "decimal", "thousands"]
+INPUT = ["nonfinite", "outside", "check_sign", "zero_below", "encoding", "decimal", "thousands"]
 
 
 def read_problem_file(path: Path) -> Problem:
@@ -160,10 +161,20 @@ def _input(told: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **{key: told[key] for key in POLICIES if key in told},
         "check_sign": _of_kind(told, "check_sign", bool, "true or false"),
+        "zero_below": _limit(told),
         "encoding": _of_kind(told, "encoding", str, "the name of an encoding, such as 'utf-8'"),
         "decimal": _of_kind(told, "decimal", str, "'.' or ','"),
         "thousands": _of_kind(told, "thousands", str, "the sign between thousands, such as '.'"),
     }
+
+
+def _limit(told: Mapping[str, Any]) -> float | None:
+    value = told.get("zero_below")
+    if value is None:
+        return None
+    if not _is_number(value):
+        raise EvaluationsError(f"input.zero_below is {value!r:.60}. Write a number, such as -1e9.")
+    return _number(value, "input.zero_below")
 
 
 # Single values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
 import threading
@@ -13,12 +14,15 @@ from typing import Any, NoReturn
 
 from vsbq._version import __version__
 from vsbq.cli import audit, bench, compare, demo, fit, fit_many, report, sample, suggest
-from vsbq.cli.terminal import UsageError, nearest, say_error
-from vsbq.errors import VsbqError
+from vsbq.cli.terminal import UsageError, say_error
+from vsbq.errors import VsbqError, nearest
 
 __all__ = ["COMMANDS", "main"]
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+
+MAY_BE_NEGATIVE = {"--zero-below", "--log-prior"}
+NEGATIVE = re.compile(r"-(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|-inf")
 
 COMMANDS = {
     "demo": demo,
@@ -51,7 +55,7 @@ Exit codes: 0 done, 1 it failed (why is on stderr), 2 wrong usage, 3 some fits o
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0 done, 1 it failed (why is on stderr), 2 wrong usage."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    given = _with_numbers(sys.argv[1:] if arguments is None else arguments)
     if not given:
         _parser().print_help(sys.stderr)
         return WRONG_USAGE
@@ -88,6 +92,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "with VSBQ_DEBUG=1 in the environment the same command tells more."
         )
         return _failed(FAILED, "InternalError", message, in_json)
+
+
+def _with_numbers(arguments: Sequence[str]) -> list[str]:
+    """The arguments, a negative number put into one word with its option: alone, argparse takes -1e9 for an option."""
+    words: list[str] = []
+    for word in arguments:
+        if words and words[-1] in MAY_BE_NEGATIVE and NEGATIVE.fullmatch(word):
+            words[-1] += f"={word}"
+        else:
+            words.append(word)
+    return words
 
 
 def _failed(code: int, kind: str, message: str, in_json: bool) -> int:

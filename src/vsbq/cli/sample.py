@@ -33,7 +33,7 @@ Exit codes: 0 done, 1 it failed (why is on stderr), 2 wrong usage, 130 interrupt
 
 def add(parser: ArgumentParser) -> None:
     """The options of the command."""
-    add_points(parser, 1000, MOST_DRAWS)
+    add_points(parser, 4000, MOST_DRAWS)
     parser.set_defaults(run=run)
 
 

@@ -11,16 +11,15 @@ import os
 import secrets
 import sys
 import warnings
-from argparse import ArgumentParser, ArgumentTypeError, Namespace, _ArgumentGroup
+from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace, _ArgumentGroup
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from math import isfinite
 from types import TracebackType
 from typing import Any
 
-from vsbq.errors import Argument, Message, VsbqError, VsbqWarning, names_in_words
+from vsbq.errors import Argument, Message, VsbqError, VsbqWarning
 from vsbq.io.readers.columns import KNOWN
 from vsbq.progress import logger
 
@@ -36,7 +35,6 @@ __all__ = [
     "coloured",
     "escaped",
     "in_options",
-    "nearest",
     "say_error",
     "seed_of",
     "write",
@@ -59,7 +57,7 @@ class Terminal:
 
     json: bool = False
     quiet: bool = False
-    progress: bool | None = None  # None: a bar if stderr is a terminal
+    progress: bool | None = None  # None: a bar if stderr is a terminal, else a line for each stage
     warnings: list[str] = field(default_factory=list)
 
     @classmethod
@@ -68,7 +66,9 @@ class Terminal:
         quiet, bar = bool(getattr(options, "quiet", False)), bool(getattr(options, "progress", False))
         if quiet and bar:
             raise UsageError("--quiet and --progress contradict each other. Give one of them.")
-        return cls(json=bool(options.json), quiet=quiet, progress=True if bar else False if quiet else None)
+        in_json, watched = bool(options.json), sys.stderr is not None and sys.stderr.isatty()
+        silent = quiet or (in_json and not watched)  # stderr of a program holds JSON or nothing
+        return cls(json=in_json, quiet=quiet, progress=True if bar else False if silent else None)
 
     def say(self, text: str = "") -> None:
         """Words for a person on stdout."""
@@ -189,12 +189,6 @@ def _one_line(text: str) -> str:
     return f"{line[: LONGEST_MESSAGE // 2]} [...] {line[-LONGEST_MESSAGE // 2 :]}"
 
 
-def nearest(word: str, known: list[str]) -> str:
-    """A remedy for a word that is not known: the nearest one, or all there are."""
-    found = get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"Did you mean '{found[0]}'?" if found else f"There are {names_in_words(known, 20)}."
-
-
 # The log of a fit
 
 
@@ -243,7 +237,9 @@ def add_output_options(parser: ArgumentParser, *, quiet: bool = True, progress: 
         group.add_argument("-q", "--quiet", action="store_true", help="print nothing but warnings and errors")
     if progress:
         group.add_argument(
-            "--progress", action="store_true", help="show the progress bar even if stderr is no terminal"
+            "--progress",
+            action="store_true",
+            help="show the progress bar even if stderr is no terminal",
         )
 
 
@@ -263,7 +259,17 @@ class Count:
 
 def add_seed(parser: ArgumentParser | _ArgumentGroup) -> None:
     """The option that makes a command repeatable."""
-    parser.add_argument("--seed", type=_seed, metavar="N", help="of the random numbers; the same seed, the same result")
+    words = "of the random numbers; the same seed, the same result"
+    parser.add_argument("--seed", "--rng", type=_seed, action=_Once, dest="seed", metavar="N", help=words)
+
+
+class _Once(Action):
+    """Keeps a value; a second one, under whatever name of the option, is refused."""
+
+    def __call__(self, parser: ArgumentParser, options: Namespace, values: Any, used: str | None = None) -> None:
+        if getattr(options, self.dest) is not None:
+            parser.error(f"{' and '.join(self.option_strings)} mean the same. Give one of them, once.")
+        setattr(options, self.dest, values)
 
 
 def seed_of(given: int | None) -> int:

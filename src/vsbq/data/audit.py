@@ -12,10 +12,13 @@ from scipy.spatial import cKDTree
 from vsbq._typing import Bool, Float, ndarray
 from vsbq.data.consistency import find_offset, find_outliers, unit_of
 from vsbq.data.losses import LOSS_WORDS, could_be_loss, looks_unlogged, loss_word, steepness
+from vsbq.data.penalties import between
 from vsbq.data.runs import tell_runs
 from vsbq.data.signs import duplicate_groups, looks_negated
+from vsbq.data.whole_numbers import few_levels, whole_columns, words_on_whole_numbers
 from vsbq.errors import Argument, Message, count_in_words, names_in_words, rows_in_words
 from vsbq.numerics.contours import contour_depth
+from vsbq.tables import badge, caption, notebook_table
 
 if TYPE_CHECKING:
     from vsbq.data.evaluations import Evaluations
@@ -62,7 +65,7 @@ class Finding:
         return f"{self.severity:<8}{self.topic}: {self.message}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audit:
     """All that was found in one set of evaluations, in the order in which it was looked for."""
 
@@ -76,6 +79,15 @@ class Audit:
     def __str__(self) -> str:
         count = count_in_words(len(self.warnings), "warning") if self.warnings else "no warnings"
         return "\n".join([f"Audit of the evaluations: {count}", *(f"  {finding}" for finding in self.findings)])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        count = count_in_words(len(self.warnings), "warning") if self.warnings else "no warnings"
+        order = (*self.warnings, *(finding for finding in self.findings if finding.severity == "info"))
+        rows = [[finding.topic, badge(finding.severity), str(finding.message)] for finding in order]
+        above = caption(f"Audit of the evaluations: {count}")
+        return notebook_table(["topic", "", "finding"], rows, above=above, words=True)
 
 
 def audit(evaluations: Evaluations, *, values_name: str | None = None) -> Audit:
@@ -92,6 +104,7 @@ def _findings(evaluations: Evaluations, values_name: str | None) -> Iterator[Fin
     for note in evaluations.notes:
         yield Finding("info", "input", note)
     yield from _duplicates(evaluations)
+    yield from _whole_numbers(evaluations)
     yield from _zero_density(evaluations)
     finite = evaluations.take(np.isfinite(evaluations.log_density))
     if len(finite):
@@ -132,6 +145,17 @@ def _duplicates(evaluations: Evaluations) -> Iterator[Finding]:
         yield Finding("info", "duplicates", message)
 
 
+def _whole_numbers(evaluations: Evaluations) -> Iterator[Finding]:
+    """Parameters that may not be continuous."""
+    found = whole_columns(evaluations.points)
+    if found:
+        top = top_region(evaluations.log_density, evaluations.dimension)
+        few = few_levels(evaluations.points, top, found)
+        coarse = {evaluations.names[i]: count for i, count in few.items()}
+        message = " ".join(words_on_whole_numbers([evaluations.names[i] for i in found], coarse))
+        yield Finding("warning" if coarse else "info", "whole numbers", message)
+
+
 def _zero_density(evaluations: Evaluations) -> Iterator[Finding]:
     zero = np.isneginf(evaluations.log_density)
     if zero.any():
@@ -157,9 +181,11 @@ def _stand_in(finite: Evaluations) -> Iterator[Finding]:
     lowest = float(finite.log_density.min())
     rows = np.flatnonzero(finite.log_density == lowest)
     if len(rows) >= max(5, 0.01 * len(finite)) and len(np.unique(duplicate_groups(finite.points[rows]))) >= 5:
-        message = (
+        message = Message(
             f"{len(rows)} evaluations at different points share the lowest log density of {lowest:.6g}, as if it stood "
-            "for a failure. Give -inf instead if it does."
+            "for a failure. If it does, pass ",
+            Argument("zero_below", between(lowest, finite.log_density)),
+            ", or -inf in place of it: then they count as a density of zero.",
         )
         yield Finding("warning", "stand-in value", message)
 

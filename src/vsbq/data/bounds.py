@@ -12,7 +12,13 @@ from scipy.optimize import Bounds as ScipyBounds
 from vsbq._typing import ArrayLike, Bool, Float, ndarray
 from vsbq.errors import EvaluationsError, names_in_words
 
-__all__ = ["Bounds", "BoundsLike"]
+__all__ = ["Bounds", "BoundsLike", "refuse_vectors"]
+
+#: What else two rows of bounds may be where there are two parameters, and what to do.
+VECTORS = (
+    "(lower, upper) with one number per parameter in each; for that pass np.transpose([lower, upper]) or "
+    "scipy.optimize.Bounds(lower, upper). A dict by name is clearest."
+)
 
 BoundsLike: TypeAlias = "Bounds | ScipyBounds | Mapping[str, Any] | Sequence[Any] | ArrayLike | None"
 
@@ -126,6 +132,8 @@ def _in_order(value: Any, names: tuple[str, ...], label: str) -> list[Any]:
     entries = list(value)
     if len(names) == 1 and len(entries) == 2 and all(map(_is_number, entries)):
         return [entries]
+    if len(entries) == 2 == len(names):
+        _refuse_vectors_of_two(value, entries, names, label)
     if len(entries) == 2 != len(names) and all(isinstance(x, Sized) and len(x) == len(names) for x in entries):
         raise EvaluationsError(
             f"{label} looks transposed: it holds 2 rows of {len(names)} numbers. Give one pair (lower, upper) per "
@@ -133,6 +141,46 @@ def _in_order(value: Any, names: tuple[str, ...], label: str) -> list[Any]:
         )
     _check_length(len(entries), names, label)
     return entries
+
+
+def refuse_vectors(value: BoundsLike, read: Bounds, points: Float[ndarray, "n d"], names: Sequence[str]) -> None:
+    """Refuse bounds of two parameters as pairs that leave points outside, where as (lower, upper) they hold all."""
+    if value is None or isinstance(value, Bounds | ScipyBounds | Mapping) or read.dimension != 2:
+        return
+    low, high = np.array([read.lower, read.upper]).T
+    if not ((points < low) | (points > high)).any() and read.outside(points).any():
+        raise EvaluationsError(
+            f"bounds of two parameters are read as a pair (lower, upper) for each: {_in_words(read, names)}. Then some "
+            f"points are outside, but all are inside if bounds is {VECTORS}"
+        )
+
+
+def _refuse_vectors_of_two(value: Any, entries: list[Any], names: tuple[str, ...], label: str) -> None:
+    """With two parameters, two pairs and (lower, upper) look the same. What cannot be pairs is refused with a remedy,
+    and so is a tuple of two arrays or lists, as SciPy has (lower, upper), if both readings are possible."""
+    try:
+        rows = [_pair(entry, name, label) for entry, name in zip(entries, names, strict=True)]
+    except EvaluationsError:
+        return
+    square = np.array(rows)
+    if not (square[0] < square[1]).all():
+        return
+    for name, (low, high) in zip(names, rows, strict=True):
+        if low >= high:
+            raise EvaluationsError(
+                f"{label} of '{name}' must have lower < upper, but are ({low:g}, {high:g}). Swap them if they are in "
+                "the wrong order; if the parameter is fixed, leave its column out. Two rows of two numbers may also be "
+                f"meant as {VECTORS}"
+            )
+    if isinstance(value, tuple) and not any(isinstance(entry, tuple) for entry in entries):
+        raise EvaluationsError(
+            f"{label} of two parameters can be read in two ways. As a pair (lower, upper) for each, write a list of "
+            f"tuples: {[tuple(row) for row in rows]}. Or as {VECTORS}"
+        )
+
+
+def _in_words(bounds: Bounds, names: Sequence[str]) -> str:
+    return ", ".join("'{}' ({:g}, {:g})".format(name, *bounds.pair(i)) for i, name in enumerate(names))
 
 
 def _is_number(entry: Any) -> bool:

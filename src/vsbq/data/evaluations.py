@@ -13,7 +13,8 @@ from scipy.optimize import OptimizeResult
 
 from vsbq._typing import ArrayLike, Bool, Float, Int, ndarray
 from vsbq.data import validation as door
-from vsbq.data.bounds import Bounds, BoundsLike
+from vsbq.data.bounds import Bounds, BoundsLike, refuse_vectors
+from vsbq.data.penalties import apply_zero_below
 from vsbq.data.row_labels import check_same_labels
 from vsbq.data.tags import read_tag
 from vsbq.errors import names_in_words
@@ -53,6 +54,7 @@ class Evaluations:
             log density as a failed evaluation, that is as -inf.
         outside: "raise" refuses points outside the hard bounds; "drop" leaves them out.
         check_sign: refuse values that look like negative log densities.
+        zero_below: log densities below this number, such as -1e9, are penalties: they count as -inf.
         tag: which model and data these are of, in your words; evaluations of different tags are neither joined nor
             compared.
     """
@@ -82,6 +84,7 @@ class Evaluations:
         nonfinite: door.Nonfinite = "raise",
         outside: door.Outside = "raise",
         check_sign: bool = True,
+        zero_below: float | int | None = None,
         tag: str | None = None,
     ) -> None:
         door.refuse_result(points)
@@ -100,7 +103,8 @@ class Evaluations:
         names = door.read_names(names, getattr(points, "columns", None), rows.points.shape[1])
         hard = Bounds.parse(bounds, len(names), names)
         plausible = door.read_plausible(plausible_bounds, hard, names)
-        rows = door.apply_nonfinite(rows, nonfinite)
+        refuse_vectors(bounds, hard, rows.points, names)
+        rows = door.apply_nonfinite(apply_zero_below(rows, zero_below), nonfinite)
         rows = door.apply_outside(rows, hard, names, outside)
         door.check_usable(rows, names, check_sign=check_sign)
         self._assign(rows, hard, plausible, names, read_tag(tag))
@@ -134,6 +138,7 @@ class Evaluations:
         nonfinite: door.Nonfinite = "raise",
         outside: door.Outside = "raise",
         check_sign: bool = True,
+        zero_below: float | int | None = None,
         tag: str | None = None,
     ) -> Evaluations:
         """Read a data frame by its column names; `params` are by default all other numeric columns.
@@ -155,11 +160,12 @@ class Evaluations:
             nonfinite=nonfinite,
             outside=outside,
             check_sign=check_sign,
+            zero_below=zero_below,
             tag=tag,
         )
 
     # `options` are those of `Evaluations`: bounds, plausible_bounds, names, nonfinite, outside, check_sign,
-    # log_prior, tag.
+    # zero_below, log_prior, tag.
 
     @classmethod
     def from_recorder(cls, path: str | PathLike[str], **options: Any) -> Evaluations:

@@ -8,7 +8,7 @@ import numpy as np
 
 from vsbq._typing import Float, ndarray
 
-__all__ = ["LOSS_WORDS", "could_be_loss", "looks_unlogged", "loss_word", "steepness"]
+__all__ = ["LOSS_WORDS", "could_be_loss", "is_called_loss", "looks_unlogged", "loss_word", "steepness"]
 
 #: Rows that it takes to tell, and the share of them, the farthest ones, from which the steepness is taken.
 LEAST_ROWS = 20
@@ -29,6 +29,8 @@ LOSS_WORDS = {
     "sse": "a sum of squares: the log likelihood is -SSE / (2 * s**2)",
     "chi2": "chi-squared: the log likelihood is -chi2 / 2",
     "mae": "a mean absolute error, which is no log likelihood of usual noise",
+    "nll": "a negative log likelihood: it is minus a log density only with minus the log prior in it",
+    "deviance": "a deviance: the log likelihood is -deviance / 2",
     "loss": "a loss: it must be a negative log likelihood plus a negative log prior, with all factors",
 }
 _SPELLED = {
@@ -38,7 +40,12 @@ _SPELLED = {
     "sse": ("sse", "ssr", "rss", "sumofsquares", "sumsq"),
     "chi2": ("chi2", "chisq", "chisquare", "chisquared"),
     "mae": ("mae", "meanabsoluteerror", "l1loss"),
-    "loss": ("loss", "cost", "error", "objective", "fitness"),
+    "nll": (
+        *("nll", "nllh", "neglik", "neglogl", "negloglik", "negloglike", "negloglikelihood", "negativeloglikelihood"),
+        *("minusloglik", "minuslogl", "minusloglike", "minusloglikelihood", "neglnlike", "nloglik"),
+    ),
+    "deviance": ("deviance",),
+    "loss": ("loss", "cost", "error", "objective", "fitness", "fval", "fvals", "fun"),
 }
 
 
@@ -47,6 +54,12 @@ def loss_word(name: str) -> str | None:
     words = re.findall(r"[a-z]+2?", name.lower().replace("χ", "chi").replace("²", "2"))
     joined = {*words, "".join(words)}
     return next((kind for kind, spelled in _SPELLED.items() if joined & set(spelled)), None)
+
+
+def is_called_loss(name: str) -> bool:
+    """Whether the whole name of a column is that of a loss, as in "mse", unlike "error_rate"."""
+    plain = re.sub(r"[^a-z0-9]", "", name.lower().replace("χ", "chi").replace("²", "2"))
+    return any(plain in spelled for spelled in _SPELLED.values())
 
 
 def looks_unlogged(values: Float[ndarray, " n"]) -> bool:

@@ -9,13 +9,18 @@ from typing import Any
 
 from vsbq.errors import VsbqError, names_in_words
 from vsbq.io.files.posterior_file import load
+from vsbq.markup import joined
 from vsbq.posterior import Posterior
+from vsbq.tables import caption, note, notebook_table
 
 __all__ = ["Failure", "ManyFits", "MissingFitError", "Row"]
 
 #: Rows that are printed; of a longer table the first ones are.
 MOST_ROWS = 60
 MOST_MESSAGES = 10
+
+#: Of the columns between the name and where the posterior comes from.
+TITLES = ("evaluations", "D", "log evidence", "sd", "seconds", "warnings")
 
 
 class MissingFitError(VsbqError, KeyError):
@@ -119,6 +124,16 @@ class ManyFits(Mapping[str, Posterior]):
         lines += [f"... and {more} more failures"] if more > 0 else []
         return "\n".join([*lines, self._total()])
 
+    def _repr_html_(self) -> str:
+        """The table, and below it which fits failed and why."""
+        failed = [
+            caption(f"failed: {name}: {failure}") for name, failure in list(self.failures.items())[:MOST_MESSAGES]
+        ]
+        more = len(self.failures) - MOST_MESSAGES
+        failed += [note(f"and {more} more failures")] if more > 0 else []
+        rows = ([row.name, *_numbers(row), "file" if row.read else "fit"] for row in self.rows)
+        return notebook_table(["name", *TITLES, "from"], rows, above=caption(self._total()), below=joined(*failed))
+
     def _total(self) -> str:
         read = sum(row.read for row in self.rows)
         known = f" ({read} of them read from files)" if read else ""
@@ -138,11 +153,16 @@ class ManyFits(Mapping[str, Posterior]):
 
 
 def _heading(width: int) -> str:
-    titles = ("evaluations", "D", "log evidence", "sd", "seconds", "warnings")
-    return f"{'name':<{width}}" + "".join(f"{title:>14}" for title in titles) + "  from"
+    return f"{'name':<{width}}" + "".join(f"{title:>14}" for title in TITLES) + "  from"
 
 
 def _line(row: Row, width: int) -> str:
     name = row.name if len(row.name) <= width else f"{row.name[: width - 3]}..."
-    numbers = f"{row.evaluations:>14}{row.dimension:>14}{row.log_evidence:>14.3f}{row.log_evidence_sd:>14.3f}"
-    return f"{name:<{width}}{numbers}{row.seconds:>14.1f}{len(row.warnings):>14}  {'file' if row.read else 'fit'}"
+    numbers = "".join(f"{number:>14}" for number in _numbers(row))
+    return f"{name:<{width}}{numbers}  {'file' if row.read else 'fit'}"
+
+
+def _numbers(row: Row) -> list[str]:
+    """What the table says of a fit, below its titles."""
+    evidence = [f"{row.log_evidence:.3f}", f"{row.log_evidence_sd:.3f}"]
+    return [str(row.evaluations), str(row.dimension), *evidence, f"{row.seconds:.1f}", str(len(row.warnings))]

@@ -21,8 +21,9 @@ from vsbq.many.job import Job, Outcome, failed, row_of
 from vsbq.many.names import Given, read_names
 from vsbq.many.pools import Ended, in_processes, in_turn, on_dask
 from vsbq.many.result import Failure, ManyFits, Row, Shelf
-from vsbq.posterior import Posterior, RandomState
+from vsbq.posterior import Posterior
 from vsbq.progress import CountedProgress
+from vsbq.randomness import RandomState, Seed, one_of
 from vsbq.settings import Settings, Steps
 
 __all__ = ["fit_many"]
@@ -33,6 +34,7 @@ def fit_many(
     *,
     settings: Settings | Steps | None = None,
     rng: RandomState = None,
+    seed: Seed = None,
     workers: int = 1,
     client: Any = None,
     folder: str | os.PathLike[str] | None = None,
@@ -53,24 +55,27 @@ def fit_many(
         settings: choices of the algorithm, the same for all.
         rng: an integer is the seed; from a NumPy Generator one number is drawn as the seed; None draws a seed from the
             operating system.
+        seed: another word for an integer as `rng`.
         workers: processes of this machine; more than one need joblib (`vsbq[many]`).
         client: a `distributed.Client` of Dask (`vsbq[dask]`): the fits are done by its workers, in place of `workers`.
         folder: where each posterior is saved as soon as it is there, as NAME.npz; a "/" in a name makes folders. A fit
             whose file is there, from the same evaluations, settings and seed (any seed if rng is None), is read and
             not repeated. A file that holds something else fails the fit, and stays as it is.
         overwrite: replace files of the folder that hold something else.
-        progress: show a progress bar; None shows it in a terminal only, False prints nothing.
+        progress: None shows a bar in a terminal and in a notebook, and elsewhere prints a line to stderr now and then;
+            True shows a bar anywhere, False prints nothing.
     """
     given = read_names(evaluations)
-    seed = _seed(rng)
+    random = one_of(rng, seed)
+    number = _seed(random)
     if type(workers) is not int or workers < 1:
         raise VsbqError(f"workers is {workers!r:.60}. Give the number of processes, 1 or more.")
     if client is not None and workers != 1:
         raise VsbqError("Both workers and client are given. Pass client alone: its cluster knows its workers.")
     shelf = None if folder is None else Folder.opened(folder, list(given), overwrite)
     ledger = _Ledger(shelf, CountedProgress(len(given), progress))
-    template = None if shelf is None else Origin("", digest_of_settings(settings), seed)
-    jobs = _jobs(given, settings, seed, template, ledger, any_seed=rng is None)
+    template = None if shelf is None else Origin("", digest_of_settings(settings), number)
+    jobs = _jobs(given, settings, number, template, ledger, any_seed=random is None)
     try:
         with closing(_pool(jobs, workers, client)) as ended:
             for job, outcome in ended:

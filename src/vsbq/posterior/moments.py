@@ -7,21 +7,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vsbq._typing import ArrayLike, Float, ndarray
+from vsbq.errors import ArgumentError, count_in_words, names_in_words, nearest
+from vsbq.markup import element
 from vsbq.posterior.density import CutDraws
 from vsbq.posterior.marginal import NODES, DrawnMarginal, Marginal
-from vsbq.posterior.summary import Summary
+from vsbq.posterior.summary import LEVEL, Summary, ends_of
+from vsbq.tables import badge, caption
 
 if TYPE_CHECKING:
     from vsbq.posterior.posterior import Posterior
     from vsbq.steps.refine import Refined
 
-__all__ = ["cov", "marginal", "mean", "quantile", "summary"]
+__all__ = ["as_html", "cov", "marginal", "mean", "quantile", "summary"]
 
 
 def marginal(post: Posterior, parameter: int | str) -> Marginal:
     """The marginal of one parameter: that of the mixture, corrected by the draws of the refinement, or by what the
     support leaves of the mixture."""
-    i = post.names.index(parameter) if isinstance(parameter, str) else range(post.dimension)[parameter]
+    i = _number(post, parameter)
     plain, draws = _of_mixture(post, i), _draws(post)
     if draws is None:
         return plain
@@ -30,6 +33,22 @@ def marginal(post: Posterior, parameter: int | str) -> Marginal:
     if post.prior_change is None and post.support is None:
         return corrected
     return DrawnMarginal.of(corrected, draws.points[:, i], draws.weights - share * draws.mixture_weights, share)
+
+
+def _number(post: Posterior, parameter: int | str) -> int:
+    """The number of a parameter that was named, or counted from 0 (from the end, if negative)."""
+    if isinstance(parameter, str):
+        if parameter in post.names:
+            return post.names.index(parameter)
+        close = f" {nearest(parameter, post.names)}" if len(post.names) > 1 else ""
+        known = f" The parameters are {names_in_words(post.names, 30)}." if "There are" not in close else ""
+        raise ArgumentError(f"There is no parameter {parameter!r:.60}.{close}{known}")
+    if not -post.dimension <= parameter < post.dimension:
+        raise ArgumentError(
+            f"There is no parameter number {parameter}: they count from 0 to {post.dimension - 1} "
+            f"({names_in_words(post.names, 30)})."
+        )
+    return range(post.dimension)[parameter]
 
 
 def _of_mixture(post: Posterior, i: int) -> Marginal:
@@ -58,11 +77,22 @@ def quantile(post: Posterior, q: ArrayLike) -> Float[ndarray, ...]:
     return np.stack([one.quantile(q) for one in _marginals(post)], axis=-1)
 
 
-def summary(post: Posterior) -> Summary:
-    """Mean, sd and the central 90 % interval of each parameter."""
-    low, middle, high = quantile(post, [0.05, 0.5, 0.95])
+def summary(post: Posterior, level: float = LEVEL) -> Summary:
+    """Mean, sd, median and a central interval of each parameter."""
+    below, above = ends_of(level)
+    low, middle, high = quantile(post, [below, 0.5, above])
     verdict = None if post.diagnosis is None else post.diagnosis.verdict
-    return Summary(post.names, mean(post), _sd(post), low, middle, high, verdict)
+    return Summary(post.names, mean(post), _sd(post), low, middle, high, level, verdict)
+
+
+def as_html(post: Posterior) -> str:
+    """The summary under the evidence and the verdict, for a notebook."""
+    found = summary(post)
+    count = count_in_words(post.dimension, "parameter")
+    evidence = f"log evidence {post.log_evidence:.3f} ± {post.log_evidence_sd:.3f}, ELBO {post.elbo:.3f}"
+    verdict = () if found.verdict is None else (badge(found.verdict), " ")
+    above = caption(*verdict, element("b", f"Posterior of {count}"), f": {evidence}")
+    return found.as_html(above)
 
 
 def cov(post: Posterior) -> Float[ndarray, "d d"]:

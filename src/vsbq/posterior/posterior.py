@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ from vsbq._typing import ArrayLike, Float, ndarray
 from vsbq.data.bounds import Bounds
 from vsbq.data.evaluations import Evaluations
 from vsbq.data.transform import InferenceSpace
+from vsbq.errors import lists_options
 from vsbq.history import Elbo, Evidence, History
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import density, moments
@@ -21,7 +22,8 @@ from vsbq.posterior.density import CutDraws
 from vsbq.posterior.diagnosis import Diagnosis, diagnose
 from vsbq.posterior.marginal import Marginal
 from vsbq.posterior.prior import PriorChange
-from vsbq.posterior.summary import Summary
+from vsbq.posterior.summary import LEVEL, Summary
+from vsbq.randomness import RandomState, Seed, one_of
 from vsbq.settings import Settings, Steps
 from vsbq.steps.model import LogDensityModel
 from vsbq.steps.refine import Refined
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
     from vsbq.analysis.check import Check
     from vsbq.analysis.comparison import Comparison
     from vsbq.io.files.starts import LivePoints, MassMatrix
-
-RandomState = int | np.random.Generator | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +81,7 @@ class Posterior:
 
     @property
     def elbo(self) -> float:
-        """Evidence lower bound: the log evidence is at least this much, if the surrogate is right.
-
-        It is the log evidence of the model only where the log densities hold a normalised prior and every constant of
-        the likelihood.
-        """
+        """Lower bound of the surrogate's log evidence, by the mixture; `log_evidence` may be above or below it."""
         return self.elbo_estimate.value + self.offset
 
     @property
@@ -96,9 +92,7 @@ class Posterior:
     @property
     def log_evidence(self) -> float:
         """Log evidence of the refined posterior: the surrogate's where it can be trusted; the ELBO without refinement.
-
-        As for `elbo`, it is that of the model only if the log densities hold every constant.
-        """
+        It is the model's only where the log densities hold a normalised prior and every constant."""
         evidence = self.evidence_parts
         return self.elbo if evidence is None else evidence.value + self.offset
 
@@ -119,12 +113,13 @@ class Posterior:
         """The log evidence relative to the offset, and what it may be off by; None without a refinement."""
         return self.evidence_estimate if self.refined is None else self.refined.evidence
 
-    def sample(self, n: int, rng: RandomState = None) -> Float[ndarray, "n d"]:
-        """n draws of equal weight in random order, one row each, in the user's space.
+    def sample(self, n: int = 4000, rng: RandomState = None, *, seed: Seed = None) -> Float[ndarray, "n d"]:
+        """n draws (4000 unless told) of equal weight in random order, one row each, in the user's space.
 
-        They are picked from the draws of the refinement; more than those hold come with repetitions.
+        `rng` is None, an integer or a NumPy Generator; `seed` is another word for an integer, here and in every
+        method. They are picked from the draws of the refinement; more than those hold come with repetitions.
         """
-        return density.draw(self, n, np.random.default_rng(rng))
+        return density.draw(self, n, np.random.default_rng(one_of(rng, seed)))
 
     def log_pdf(self, x: ArrayLike) -> Any:
         """Log posterior density with respect to the user's parameters; −inf outside the bounds and the support.
@@ -138,7 +133,7 @@ class Posterior:
         return np.exp(self.log_pdf(x))
 
     def marginal(self, parameter: int | str) -> Marginal:
-        """The marginal posterior of one parameter, by number or by name."""
+        """The marginal posterior of one parameter, by name or by number (counted from 0)."""
         return moments.marginal(self, parameter)
 
     def mean(self) -> Float[ndarray, " d"]:
@@ -157,9 +152,9 @@ class Posterior:
         """The point of highest posterior density in the user's space (inside the region that holds the mass)."""
         return density.mode(self)
 
-    def summary(self) -> Summary:
-        """A small table with names: mean, sd and the central 90 % interval."""
-        return moments.summary(self)
+    def summary(self, level: float = LEVEL) -> Summary:
+        """A small table with names: mean, sd, median and the central interval that holds 90 %, or another `level`."""
+        return moments.summary(self, level)
 
     @cached_property
     def _own_diagnosis(self) -> Diagnosis:
@@ -172,7 +167,7 @@ class Posterior:
 
     # Doors: each imports its room only when it is called.
 
-    def diagnose(self, refits: int = 0, rng: RandomState = None) -> Diagnosis:
+    def diagnose(self, refits: int = 0, rng: RandomState = None, *, seed: Seed = None) -> Diagnosis:
         """Whether this posterior can be used: a verdict, and findings with numbers, words and remedies.
 
         Without refits it costs little and is always the same. `refits` further fits show whether another seed, or
@@ -181,35 +176,53 @@ class Posterior:
         """
         from vsbq.analysis.refits import diagnose_with
 
-        return diagnose_with(self, refits, rng)
+        return diagnose_with(self, refits, one_of(rng, seed))
 
-    def to_dataframe(self, n: int = 4000, rng: RandomState = None) -> pandas.DataFrame:
+    def to_dataframe(self, n: int = 4000, rng: RandomState = None, *, seed: Seed = None) -> pandas.DataFrame:
         """Draws as a pandas DataFrame with one column per parameter."""
         from vsbq.io.files.exports import to_dataframe
 
-        return to_dataframe(self, n, rng)
+        return to_dataframe(self, n, one_of(rng, seed))
 
-    def plot(self, **options: Any) -> Figure:
-        """Corner plot of the posterior with the evaluations under it; needs the extra vsbq[plot]."""
+    @lists_options("post.plot")
+    def plot(
+        self,
+        *,
+        draws: int = 20_000,
+        evaluations: bool = True,
+        truth: ArrayLike | None = None,
+        others: Mapping[str, Posterior] | None = None,
+        figure: Figure | None = None,
+        rng: RandomState = None,
+        seed: Seed = None,
+    ) -> Figure:
+        """Corner plot of the posterior as a matplotlib `Figure`; needs the extra vsbq[plot].
+
+        `draws` set windows and contours, `evaluations` are shown as dots, `truth` holds draws of a reference, `others`
+        posteriors by label.
+        """
         from vsbq.report.corner import corner
 
-        return corner(self, **options)
+        return corner(
+            self, draws=draws, evaluations=evaluations, truth=truth, others=others, figure=figure, rng=rng, seed=seed
+        )
 
-    def plot_diagnosis(self, **options: Any) -> Figure:
-        """Pictures of what `diagnose` finds; needs the extra vsbq[plot]."""
+    @lists_options("post.plot_diagnosis")
+    def plot_diagnosis(self, *, figure: Figure | None = None) -> Figure:
+        """Pictures of what `diagnose` finds, in a new figure or in an empty one; needs the extra vsbq[plot]."""
         from vsbq.report.diagnosis_plot import plot_diagnosis
 
-        return plot_diagnosis(self, **options)
+        return plot_diagnosis(self, figure=figure)
 
-    def suggest(self, n: int, rng: RandomState = None) -> Float[ndarray, "n d"]:
+    def suggest(self, n: int, rng: RandomState = None, *, seed: Seed = None) -> Float[ndarray, "n d"]:
         """n points in the user's space whose evaluation would reduce the uncertainty of this posterior most.
 
-        They lie where the surrogate is uncertain and the density may be high: also beyond the evaluations, where
-        nobody has looked yet. Evaluate them all and pass the values to `update`. The most telling ones come first.
+        They lie where the surrogate is uncertain and the density may be high, also beyond the evaluations, the most
+        telling ones first. Evaluate them all and pass the values to `update`.
         """
         from vsbq.analysis.suggest import suggest
 
-        return suggest(self, n, rng)
+        return suggest(self, n, one_of(rng, seed))
 
     def update(
         self,
@@ -220,6 +233,7 @@ class Posterior:
         log_prior: ArrayLike | None = None,
         settings: Settings | Steps | None = None,
         rng: RandomState = None,
+        seed: Seed = None,
         progress: bool | None = None,
     ) -> Posterior:
         """The posterior from these evaluations and the earlier ones together; the fit goes on from this one.
@@ -231,7 +245,15 @@ class Posterior:
         from vsbq.analysis.update import update
 
         return update(
-            self, points, log_density, log_density_sd, log_prior, settings=settings, rng=rng, progress=progress
+            self,
+            points,
+            log_density,
+            log_density_sd,
+            log_prior,
+            settings=settings,
+            rng=rng,
+            seed=seed,
+            progress=progress,
         )
 
     def check(
@@ -241,6 +263,7 @@ class Posterior:
         *,
         log_density_sd: ArrayLike | None = None,
         rng: RandomState = None,
+        seed: Seed = None,
     ) -> Check:
         """Evaluate the model itself at n points of this posterior: k-hat, corrected evidence and moments, new verdict.
 
@@ -249,16 +272,16 @@ class Posterior:
         """
         from vsbq.analysis.check import check
 
-        return check(self, log_density, n, log_density_sd=log_density_sd, rng=rng)
+        return check(self, log_density, n, log_density_sd=log_density_sd, rng=one_of(rng, seed))
 
-    def check_points(self, n: int, rng: RandomState = None) -> Float[ndarray, "n d"]:
+    def check_points(self, n: int, rng: RandomState = None, *, seed: Seed = None) -> Float[ndarray, "n d"]:
         """n points at which the model should be evaluated to check and correct this posterior by `reweight`.
 
         Four of five are draws of the posterior; the others come from a wider mixture around it.
         """
         from vsbq.analysis.check import check_points
 
-        return check_points(self, n, rng)
+        return check_points(self, n, one_of(rng, seed))
 
     def reweight(self, points: ArrayLike, log_density: ArrayLike, log_density_sd: ArrayLike | None = None) -> Posterior:
         """This posterior corrected by values of the model at points of `check_points`, with a new verdict.
@@ -288,6 +311,7 @@ class Posterior:
         *,
         old_log_prior: Callable[[ndarray], Any] | None = None,
         rng: RandomState = None,
+        seed: Seed = None,
         settings: Settings | Steps | None = None,
     ) -> Posterior:
         """What the posterior would be under another prior, without a call of the model.
@@ -300,12 +324,12 @@ class Posterior:
             log_prior: log density of the new prior, of points (n, D) or of one point, with all constants.
             old_log_prior: the same of the prior that the evaluations were made with. Not needed after an earlier
                 `with_prior`, nor if the evaluations hold a log prior that is the same everywhere.
-            rng: None, an integer or a NumPy Generator.
+            rng, seed: as in `sample`.
             settings: of the new fit, if there is one.
         """
         from vsbq.analysis.prior_change import with_prior
 
-        return with_prior(self, log_prior, old_log_prior=old_log_prior, rng=rng, settings=settings)
+        return with_prior(self, log_prior, old_log_prior=old_log_prior, rng=one_of(rng, seed), settings=settings)
 
     def compare(self, others: Any, names: Sequence[str] | None = None, **options: Any) -> Comparison:
         """Bayes factors and model probabilities against another posterior, several, or a dict of them by name.
@@ -316,39 +340,41 @@ class Posterior:
 
         return compare_with(self, others, names, **options)
 
-    def to_arviz(self, n: int = 4000, rng: RandomState = None, chains: int | None = None) -> xarray.DataTree:
-        """Draws, evaluations and fit as a DataTree of ArviZ, over `sample`, or over `chain` and `draw` if `chains`."""
+    def to_arviz(
+        self, n: int = 4000, rng: RandomState = None, chains: int | None = 4, *, seed: Seed = None
+    ) -> xarray.DataTree:
+        """Draws, evaluations and fit as a DataTree of ArviZ, over `chain` and `draw`; over `sample` if chains=None."""
         from vsbq.io.files.exports import to_arviz
 
-        return to_arviz(self, n, rng, chains)
+        return to_arviz(self, n, one_of(rng, seed), chains)
 
     def to_getdist(
-        self, n: int = 10_000, rng: RandomState = None, *, labels: Sequence[str] | None = None
+        self, n: int = 10_000, rng: RandomState = None, *, labels: Sequence[str] | None = None, seed: Seed = None
     ) -> getdist.MCSamples:
         """Draws as getdist's MCSamples, with names, LaTeX labels and ranges."""
         from vsbq.io.files.exports import to_getdist
 
-        return to_getdist(self, n, rng, labels=labels)
+        return to_getdist(self, n, one_of(rng, seed), labels=labels)
 
-    def start_ensemble(self, walkers: int, rng: RandomState = None) -> Float[ndarray, "n d"]:
+    def start_ensemble(self, walkers: int, rng: RandomState = None, *, seed: Seed = None) -> Float[ndarray, "n d"]:
         """Distinct draws strictly inside the bounds, to start emcee or another ensemble sampler."""
         from vsbq.io.files.starts import start_ensemble
 
-        return start_ensemble(self, walkers, rng)
+        return start_ensemble(self, walkers, one_of(rng, seed))
 
-    def live_points(self, n: int, rng: RandomState = None, *, widen: float = 1.5) -> LivePoints:
+    def live_points(self, n: int, rng: RandomState = None, *, widen: float = 1.5, seed: Seed = None) -> LivePoints:
         """A start for nested samplers, with the prior that makes it right; see `LivePoints` for how to use it."""
         from vsbq.io.files.starts import live_points
 
-        return live_points(self, n, rng, widen=widen)
+        return live_points(self, n, one_of(rng, seed), widen=widen)
 
     def mass_matrix(
-        self, space: Literal["unconstrained", "user"] = "unconstrained", *, rng: RandomState = None
+        self, space: Literal["unconstrained", "user"] = "unconstrained", *, rng: RandomState = None, seed: Seed = None
     ) -> MassMatrix:
         """Inverse metric (covariance) for Hamiltonian Monte Carlo, in Stan's unconstrained space or in the user's."""
         from vsbq.io.files.starts import mass_matrix
 
-        return mass_matrix(self, space, rng=rng)
+        return mass_matrix(self, space, rng=one_of(rng, seed))
 
     def covmat_text(self) -> str:
         """The covariance with a line of names, as Cobaya reads it."""
@@ -368,3 +394,6 @@ class Posterior:
             f"log evidence {self.log_evidence:.3f} ± {self.log_evidence_sd:.3f}, ELBO {self.elbo:.3f}"
             + (f", {self.diagnosis.verdict}" if self.diagnosis is not None else "")
         )
+
+    def _repr_html_(self) -> str:
+        return moments.as_html(self)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from vsbq.markup import Markup, element, paragraph, scroll, table
 from vsbq.posterior import Posterior
 from vsbq.posterior.diagnosis import Finding
 from vsbq.report.digits import plain
-from vsbq.report.markup import Markup, element, paragraph, scroll, table
 from vsbq.report.pictures import CornerPicture
 
 __all__ = ["the_checks"]

@@ -16,10 +16,13 @@ import numpy as np
 from vsbq._typing import ArrayLike, Float, ndarray
 from vsbq.data.bounds import Bounds
 from vsbq.data.evaluations import Evaluations
+from vsbq.errors import lists_options
 from vsbq.numerics.contours import contour_depth
-from vsbq.posterior import Posterior, RandomState
+from vsbq.posterior import Posterior
 from vsbq.posterior.marginal import Marginal
+from vsbq.randomness import RandomState, Seed, one_of
 from vsbq.report.densities import middles, smoothed, surface, surface_of_draws
+from vsbq.report.shown import ShownFigure
 
 try:
     from matplotlib.axes import Axes
@@ -83,6 +86,7 @@ class _Dots(NamedTuple):
     deepest: float
 
 
+@lists_options("vsbq.report.corner")
 def corner(
     posterior: Posterior,
     *,
@@ -91,7 +95,8 @@ def corner(
     truth: ArrayLike | None = None,
     others: Mapping[str, Posterior] | None = None,
     figure: Figure | None = None,
-    rng: RandomState = 0,
+    rng: RandomState = None,
+    seed: Seed = None,
 ) -> Figure:
     """Corner plot of a posterior as a matplotlib `Figure`, with no use of pyplot; save it with `savefig`.
 
@@ -102,9 +107,11 @@ def corner(
         truth: draws of a reference posterior, one row each, to compare with.
         others: more posteriors of the same parameters, by label.
         figure: an empty figure to draw in, instead of a new one.
-        rng: None, an int or a Generator.
+        rng: an integer or a NumPy Generator; None gives the same plot every time, as 0 does.
+        seed: another word for an integer as `rng`.
     """
-    layers = _layers(posterior, draws, truth, others or {}, np.random.default_rng(rng))
+    random = one_of(rng, seed)
+    layers = _layers(posterior, draws, truth, others or {}, np.random.default_rng(0 if random is None else random))
     page = _page(figure, posterior.dimension, _windows(layers, posterior.bounds))
     seen = posterior.evaluations if evaluations else None
     dots = None if seen is None else _dots(seen, page.windows)
@@ -159,7 +166,7 @@ def _page(figure: Figure | None, dimension: int, windows: Float[ndarray, "d 2"])
     left, right, bottom, top = 0.75, 0.15, 0.7, 0.45
     if figure is None:
         panel = 3.2 if dimension == 1 else float(np.clip(2.75 - 0.17 * dimension, 1.15, 2.4))
-        figure = Figure(figsize=(panel * dimension + left + right, panel * dimension + bottom + top), dpi=150)
+        figure = ShownFigure(figsize=(panel * dimension + left + right, panel * dimension + bottom + top), dpi=150)
     width, height = (float(side) for side in figure.get_size_inches())
     panel = min(width - left - right, height - bottom - top) / dimension
     grid = figure.add_gridspec(

@@ -6,9 +6,9 @@ import numpy as np
 
 from vsbq._typing import Float, ndarray
 from vsbq.data.bounds import Bounds
+from vsbq.markup import Markup, element, joined, readable
 from vsbq.posterior.marginal import Marginal
 from vsbq.report.digits import Digits, ticks
-from vsbq.report.markup import Markup, element, joined, readable
 
 __all__ = ["marginal_curve"]
 

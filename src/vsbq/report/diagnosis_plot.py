@@ -11,6 +11,7 @@ from vsbq.posterior.diagnosis import Diagnosis, Finding
 from vsbq.posterior.diagnosis.distance import marginal_distance, reweighted
 from vsbq.posterior.diagnosis.edges import USUAL, Edge, edges
 from vsbq.posterior.diagnosis.measures import MOST_CHANGE, UNSURE, Rows, View
+from vsbq.report.shown import ShownFigure
 
 try:
     from matplotlib.axes import Axes
@@ -35,7 +36,7 @@ def plot_diagnosis(posterior: Posterior, *, figure: Figure | None = None) -> Fig
 
     A posterior from a compact file shows its findings alone.
     """
-    made = figure if figure is not None else Figure(figsize=(13.5, 7.6), layout="constrained")
+    made = figure if figure is not None else ShownFigure(figsize=(13.5, 7.6), dpi=150, layout="constrained")
     diagnosis, view, rows = posterior.diagnose(), View.of(posterior), Rows.of(posterior)
     made.suptitle(f"Verdict: {diagnosis.verdict}", color=COLOURS[diagnosis.verdict], fontweight="bold")
     if view is None or rows is None:

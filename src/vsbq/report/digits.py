@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import floor, isfinite, log10
 from typing import NamedTuple
 
-from vsbq.report.markup import Markup, element, joined
+from vsbq.markup import Markup, element, joined
 
 __all__ = ["Digits", "count", "given", "in_power", "interval", "plain", "seconds", "share", "signed", "small", "ticks"]
 

@@ -7,9 +7,9 @@ import numpy as np
 from vsbq.data.audit import Finding, audit
 from vsbq.data.evaluations import Evaluations
 from vsbq.history import History
+from vsbq.markup import Markup, element, facts, joined, paragraph, shortened, table
 from vsbq.posterior import Posterior
 from vsbq.report.digits import count, given, interval, plain
-from vsbq.report.markup import Markup, element, facts, joined, paragraph, shortened, table
 
 __all__ = ["what_went_in"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import date
 
 from vsbq.errors import count_in_words
+from vsbq.markup import Markup, element, joined, paragraph, readable, shortened
 from vsbq.posterior import Posterior
 from vsbq.report.digits import count, in_power, share
-from vsbq.report.markup import Markup, element, joined, paragraph, readable, shortened
 from vsbq.report.numbers import Numbers, Support
 
 __all__ = ["first_look", "masthead"]
@@ -77,7 +77,7 @@ def first_look(posterior: Posterior, numbers: Numbers) -> Markup:
     evidence = in_power(posterior.log_evidence, posterior.log_evidence_sd)
     elbo = in_power(posterior.elbo, posterior.elbo_sd)
     cards = [_card("log evidence", evidence, "of the model, ± one standard deviation")]
-    cards += [_card("ELBO", elbo, "a lower bound, if the surrogate is right")]
+    cards += [_card("ELBO", elbo, "a bound for the surrogate, not for your model")]
     if numbers.support is not None:
         under = joined(count(numbers.support.under), element("small", f" ({share(numbers.support.share)})"))
         cards.append(_card("evaluations under the posterior", under, f"of {count(numbers.support.evaluations)} in all"))
@@ -121,8 +121,8 @@ def _how_to_read_the_bound(posterior: Posterior) -> Markup:
         element("strong", "How to read them. "),
         "The posterior comes from a surrogate, a smooth curve through the evaluations. The standard deviations say how "
         "far the surrogate's own uncertainty reaches: well below 1 is good; several units mean that the evaluations "
-        "leave much open. They say nothing about what no evaluation has seen. The log evidence should be at or "
-        f"slightly above the ELBO; here {here}.",
+        "leave much open. They say nothing about what no evaluation has seen. The log evidence is usually near "
+        f"the ELBO, which is a bound for the surrogate only; here {here}.",
     )
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
+from vsbq.markup import shortened
 from vsbq.posterior import Posterior
 from vsbq.progress import logger
-from vsbq.report.markup import shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

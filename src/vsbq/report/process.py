@@ -7,9 +7,9 @@ from math import log
 from typing import NamedTuple
 
 from vsbq.history import ERRORS, Evidence, History, RefinedFit, SurrogateFit, VariationalFit
+from vsbq.markup import Markup, element, facts, joined, paragraph, table
 from vsbq.posterior import Posterior
 from vsbq.report.digits import count, in_power, plain, seconds, share, small
-from vsbq.report.markup import Markup, element, facts, joined, paragraph, table
 
 __all__ = ["how_it_went", "the_evidence"]
 
@@ -48,8 +48,9 @@ def the_evidence(posterior: Posterior) -> Markup:
         paragraph(
             "The evidence is the probability of the data under the model, averaged over the prior; models of the same "
             "data are compared by it. With equal odds before, a difference of 1 in the log evidence makes one model "
-            "2.7 times as probable as the other, a difference of 3 about 20 times. The ELBO is a lower bound of it, if "
-            "the surrogate is right: the distance between the two is what the mixture of normals misses."
+            "2.7 times as probable as the other, a difference of 3 about 20 times. The ELBO is a lower bound of "
+            "the evidence of the surrogate, by a mixture of normals. The log evidence also allows for what the "
+            "surrogate does not know, so that it may be above or below the ELBO."
         ),
         facts(rows),
         paragraph(

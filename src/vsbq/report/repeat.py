@@ -12,8 +12,8 @@ import scipy
 
 from vsbq._version import __version__
 from vsbq.data.evaluations import Evaluations
+from vsbq.markup import Markup, bullets, code, element, facts, fold, joined, paragraph
 from vsbq.posterior import Posterior
-from vsbq.report.markup import Markup, bullets, code, element, facts, fold, joined, paragraph
 from vsbq.settings import Settings, Steps
 
 __all__ = ["fingerprint", "how_to_repeat"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from vsbq.markup import Markup, element, joined, paragraph, readable, scroll, table
 from vsbq.posterior import Posterior
 from vsbq.report.curves import marginal_curve
 from vsbq.report.digits import Digits, share, signed
-from vsbq.report.markup import Markup, element, joined, paragraph, readable, scroll, table
 from vsbq.report.numbers import Numbers
 from vsbq.report.pictures import CornerPicture
 

@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from itertools import repeat
 from math import prod
@@ -24,7 +25,7 @@ from numpy.lib import format as npy
 from vsbq._typing import ndarray
 from vsbq._version import __version__
 
-__all__ = ["Arrays", "Broken", "pack", "place", "read", "write"]
+__all__ = ["Arrays", "Broken", "header_of", "pack", "place", "read", "write"]
 
 #: Limits on what a file may make us allocate. Log densities hardly compress, so an honest file is not much smaller
 #: than its arrays, and a large one that claims to grow by more than this factor is not honest.
@@ -94,6 +95,16 @@ def read(
     if checksum != _checksum(fields, arrays):
         raise Broken("its checksum does not match, so bytes were changed. Take another copy.")
     return header, arrays
+
+
+def header_of(path: Path) -> dict[str, Any] | None:
+    """The fields of the header of a file of `write`, not checked any further; None where it is none."""
+    try:
+        with path.open("rb") as stream, zipfile.ZipFile(stream) as archive:
+            fields = json.loads(_read_npy(archive, "header", None, HEADER_LIMIT).tobytes())
+    except (Broken, OSError, ValueError, EOFError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error):
+        return None
+    return fields if isinstance(fields, dict) else None
 
 
 def _check_format(fields: Any, format_name: str, known: int) -> None:

@@ -15,7 +15,8 @@ from vsbq._typing import Bool, ndarray
 from vsbq._version import __version__
 from vsbq.data.evaluations import Evaluations
 from vsbq.errors import FitError, VsbqError, names_in_words
-from vsbq.posterior import Posterior, RandomState
+from vsbq.posterior import Posterior
+from vsbq.randomness import RandomState
 from vsbq.steps.trim import Trim, trim_evaluations
 
 if TYPE_CHECKING:
@@ -52,11 +53,12 @@ def to_dataframe(post: Posterior, n: int = 4000, rng: RandomState = None) -> pan
 # ArviZ
 
 
-def to_arviz(post: Posterior, n: int = 4000, rng: RandomState = None, chains: int | None = None) -> xarray.DataTree:
+def to_arviz(post: Posterior, n: int = 4000, rng: RandomState = None, chains: int | None = 4) -> xarray.DataTree:
     """Draws, evaluations and the fit as a DataTree of ArviZ (arviz-base 0.8 or later).
 
-    Groups: `posterior` (one variable per parameter, over the dimension `sample`; over `chain` and `draw` if `chains` is
-    given, which are not Markov chains: the draws are independent), `sample_stats` (`lp`, the normalised log density),
+    Groups: `posterior` (one variable per parameter, over the dimensions `chain` and `draw`, as the functions of ArviZ
+    expect; these are no Markov chains: the draws are independent, and R-hat says nothing of the fit; over `sample` if
+    `chains` is None), `sample_stats` (`lp`, the normalised log density),
     `evaluations_data` (points by name, `log_density`, where known `log_density_sd`, `log_prior` and `used`: whether the
     fit kept the row) and `fit` (ELBO, log evidence and seconds). Names that are dimensions here or hold a slash get
     another one; the attribute `renamed` of the tree tells which.
@@ -94,7 +96,9 @@ def to_arviz(post: Posterior, n: int = 4000, rng: RandomState = None, chains: in
 
 def _sample_shape(n: int, chains: int | None) -> tuple[int, ...]:
     if n < 1 or (chains is not None and not 1 <= chains <= n):
-        raise ExportError(f"There is no way to have {n} draws in {chains} chains. Ask for at least one draw in each.")
+        raise ExportError(
+            f"There is no way to have {n} draws in {chains} chains. Ask for one draw in each, or pass chains=None."
+        )
     return (n,) if chains is None else (chains, n // chains)
 
 

@@ -80,7 +80,7 @@ from vsbq.data.evaluations import Evaluations
 from vsbq.data.tags import read_tag
 from vsbq.data.transform import InferenceSpace
 from vsbq.errors import VsbqError
-from vsbq.io.files.container import Arrays, Broken, pack, read, write
+from vsbq.io.files.container import Arrays, Broken, header_of, pack, read, write
 from vsbq.io.files.posterior_header import (
     EvaluationsHeader,
     Header,
@@ -117,14 +117,35 @@ def save(posterior: Posterior, path: str | os.PathLike[str], *, compact: bool = 
     `compact` leaves out the surrogate, the evaluations and the refined draws: what is loaded from it is the mixture,
     with the refined evidence. The file appears under its name only when it is complete. A function that was told as
     `support` is not in it, only surfaces learnt from its answers; `load` takes the function again.
+
+    An earlier posterior of the same parameters is replaced, so that a script can run twice; anything else that has the
+    name is refused, unless `overwrite` says so.
     """
     target = _with_suffix(Path(path))
     if target.exists() and not overwrite:
-        raise FileExistsError(f"'{target}' exists. Pass overwrite=True to replace it, or save under another name.")
+        _check_replaceable(target, posterior, compact)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"There is no folder '{target.parent}' to save '{target.name}' in. Create it first.")
     write(target, *_checked_parts(posterior, compact))
     return target
+
+
+def _check_replaceable(target: Path, posterior: Posterior, compact: bool) -> None:
+    """Refuse to replace what is no posterior, or one of something else, or one that holds more than the new one."""
+    there = header_of(target)
+    if there is None or there.get("format") != FORMAT:
+        why = "is no posterior of vsbq"
+    elif there.get("names") != list(posterior.names):
+        why = "holds a posterior of other parameters"
+    elif there.get("tag") != posterior.tag:
+        why = f"holds a posterior with another tag ({there.get('tag')!r:.60})"
+    elif there.get("evaluations") is not None and (compact or posterior.evaluations is None):
+        why = "holds evaluations, which the new file would not"
+    else:
+        return
+    raise FileExistsError(
+        f"'{target}' exists and {why}. Pass overwrite=True to replace it, or save under another name."
+    )
 
 
 def packed(posterior: Posterior, origin: Origin | None = None) -> bytes:

@@ -14,7 +14,8 @@ from vsbq.data.bounds import Bounds
 from vsbq.data.transform import InferenceSpace
 from vsbq.io.files.exports import ExportError
 from vsbq.numerics import mixture as mix
-from vsbq.posterior import Posterior, RandomState
+from vsbq.posterior import Posterior
+from vsbq.randomness import RandomState
 
 __all__ = ["LivePoints", "MassMatrix", "live_points", "mass_matrix", "start_ensemble"]
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 import numpy as np
 
+from vsbq.data.losses import LOSS_WORDS, is_called_loss, loss_word
 from vsbq.errors import Argument, EvaluationsError, Message, names_in_words
 from vsbq.io.readers.number_format import hint
 from vsbq.io.readers.table import Table
@@ -46,9 +48,15 @@ COUNTERS = {
 }
 #: These could be parameters, values or remarks: only the user knows.
 DOUBTFUL = {
-    *("value", "values", "loss", "objective", "cost", "fval", "fvals", "fun", "score", "chi2"),
-    *("chisq", "nll", "neglogl", "neglik", "negloglik", "negloglike", "negloglikelihood", "deviance"),
+    *("value", "values", "score"),
     *("time", "timestamp", "duration", "seconds", "elapsed", "logweight", "accepted"),
+}
+
+
+#: Losses that may be minus a log density as they are, and what they must be for that.
+DIRECT = {
+    "nll": "the negative log likelihood with minus the log prior in it",
+    "loss": "minus the log density, that is minus log likelihood minus log prior, with all factors",
 }
 
 
@@ -113,10 +121,27 @@ def _one_value(table: Table, found: dict[str, list[str]], given: Roles) -> dict[
     return found
 
 
+def questions(columns: Iterable[str]) -> list[str | Argument]:
+    """What columns may hold that are called as losses are, and what to do if so; empty if there are none."""
+    parts: list[str | Argument] = []
+    for name in columns:
+        word = loss_word(name)
+        if word in DIRECT:
+            parts += [f" Is '{name}' {DIRECT[word]}? Then pass ", Argument("neg_log_density", name), "."]
+        elif word is not None:
+            parts += [
+                f" '{name}' may be {LOSS_WORDS[word]}. Make a column of log likelihoods of it, and pass ",
+                *(Argument("log_likelihood", "NAME"), " with ", Argument("log_prior", "NAME"), "."),
+            ]
+    return parts
+
+
 def _ambiguous(table: Table, why: str) -> EvaluationsError:
     return EvaluationsError(
         why,
-        ". Name the column with ",
+        ".",
+        *questions(table.columns),
+        " Name the column with ",
         Argument("log_density", "NAME"),
         ", ",
         Argument("neg_log_density", "NAME"),
@@ -140,7 +165,7 @@ def find_parameters(table: Table, roles: Roles, params: list[str] | None) -> tup
     other_values = [name for name in others if _plain(name) in special and name not in text]
     counters = [name for name in others if _plain(name) in COUNTERS and _is_whole(table, name) and name not in text]
     left = [name for name in others if name not in (*text, *other_values, *counters)]
-    doubtful = [name for name in left if _plain(name) in DOUBTFUL]
+    doubtful = [name for name in left if _plain(name) in DOUBTFUL or is_called_loss(name)]
     if doubtful:
         raise EvaluationsError(
             f"the columns {names_in_words(doubtful)} may or may not be parameters. Name the parameters with ",

@@ -10,7 +10,8 @@ import numpy as np
 from vsbq._typing import ndarray
 from vsbq.data import validation as door
 from vsbq.data.evaluations import Evaluations, TableLike
-from vsbq.errors import EvaluationsError, names_in_words
+from vsbq.errors import Argument, EvaluationsError, names_in_words
+from vsbq.io.readers.columns import questions
 
 __all__ = ["read_dataframe"]
 
@@ -27,6 +28,8 @@ def read_dataframe(
     **options: Any,
 ) -> Evaluations:
     """Evaluations from the columns of a data frame; `options` are those of `Evaluations`."""
+    if log_density is None and neg_log_density is None and log_likelihood is None:
+        raise _which(df)
     columns = (log_density, neg_log_density, log_likelihood, log_prior, log_density_sd)
     names, note = _parameter_columns(df, params, {name for name in columns if isinstance(name, str)})
     values, negated, likelihood, prior, noise = (_column(df, c) if isinstance(c, str) else c for c in columns)
@@ -41,6 +44,20 @@ def read_dataframe(
         **options,
     )
     return made._with_notes([*note, *made.notes])
+
+
+def _which(df: TableLike) -> EvaluationsError:
+    """Which column holds the values? With what can be guessed from the names."""
+    door.check_column_count(len(df.columns), "the data frame")
+    columns = [str(column) for column in df.columns]
+    return EvaluationsError(
+        "Which column of the data frame holds the values?",
+        *questions(columns),
+        " Name it with ",
+        *(Argument("log_density", "NAME"), ", ", Argument("neg_log_density", "NAME"), " (if it was minimised) or "),
+        *(Argument("log_likelihood", "NAME"), " with ", Argument("log_prior", "NAME")),
+        f". The columns are {names_in_words(columns, 30)}.",
+    )
 
 
 def _column(df: TableLike, name: str) -> ndarray:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
+from vsbq.tables import badge, caption, notebook_table
+
 __all__ = ["LEVELS", "Diagnosis", "Finding", "Verdict"]
 
 Verdict = Literal["trusted", "doubtful", "rejected"]
@@ -76,6 +78,27 @@ class Diagnosis(NamedTuple):
         fine = [finding.name for finding in self.findings if finding.level == "trusted"]
         lines = [f"Verdict: {self.verdict}", *(f"  {finding}" for finding in self.reasons)]
         return "\n".join([*lines, f"  without objection: {', '.join(fine)}"] if fine else lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        """Every finding, those that speak against the fit first."""
+        fine = [finding for finding in self.findings if finding.level == "trusted"]
+        rows = [
+            [finding.name, badge(finding.level), _brief(finding.number), _brief(finding.threshold), _words(finding)]
+            for finding in (*self.reasons, *fine)
+        ]
+        head = ["check", "level", "number", "threshold", "what it means"]
+        return notebook_table(head, rows, above=caption("Verdict: ", badge(self.verdict)), words=True)
+
+
+def _brief(number: float | None) -> str:
+    return "" if number is None else f"{number:.3g}"
+
+
+def _words(finding: Finding) -> str:
+    return f"{finding.message} {finding.remedy}".rstrip()
 
 
 def _level(word: str) -> Verdict:
