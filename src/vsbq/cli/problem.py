@@ -16,6 +16,7 @@ from typing import Any, get_args
 from vsbq.cli.terminal import nearest
 from vsbq.data.validation import Nonfinite, Outside
 from vsbq.errors import EvaluationsError, names_in_words
+from vsbq.io.readers.array_files import ArrayNames
 from vsbq.io.readers.number_format import TextFormat
 
 __all__ = ["COLUMNS", "NUMBERS_TOO", "POLICIES", "VALUES", "Pair", "Problem", "read_problem_file"]
@@ -36,6 +37,7 @@ class Problem:
     bounds: Mapping[str, Pair] = field(default_factory=dict)
     plausible: Mapping[str, Pair] = field(default_factory=dict)
     columns: Mapping[str, str | float] = field(default_factory=dict)
+    points: str | None = None
     neg: bool = False
     nonfinite: str | None = None
     outside: str | None = None
@@ -50,6 +52,12 @@ class Problem:
     def text(self) -> TextFormat:
         """How text files are written."""
         return TextFormat(self.encoding, self.decimal, self.thousands)
+
+    @property
+    def arrays(self) -> ArrayNames:
+        """What is said of files that hold arrays."""
+        named = tuple(name for name in self.columns.values() if isinstance(name, str))
+        return ArrayNames(self.points, self.params, named)
 
     def evaluation_options(self) -> dict[str, Any]:
         """The arguments of `Evaluations` that are told."""
@@ -71,7 +79,7 @@ LARGEST = 2**20  # bytes
 
 SECTIONS = ["title", "tag", "parameters", "columns", "input"]
 PARAMETER = ["bounds", "plausible"]
-INPUT = ["nonfinite", "outside", "check_sign", "encoding", "decimal", "thousands"]
+INPUT = ["points", "nonfinite", "outside", "check_sign", "encoding", "decimal", "thousands"]
 
 
 def read_problem_file(path: Path) -> Problem:
@@ -159,6 +167,7 @@ def _input(told: Mapping[str, Any]) -> dict[str, Any]:
             raise EvaluationsError(f"input.{key} is {told[key]!r:.60}. Use one of {names_in_words(known)}.")
     return {
         **{key: told[key] for key in POLICIES if key in told},
+        "points": _of_kind(told, "points", str, "the name of an array"),
         "check_sign": _of_kind(told, "check_sign", bool, "true or false"),
         "encoding": _of_kind(told, "encoding", str, "the name of an encoding, such as 'utf-8'"),
         "decimal": _of_kind(told, "decimal", str, "'.' or ','"),
