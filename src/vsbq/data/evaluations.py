@@ -189,8 +189,8 @@ class Evaluations:
 
         Columns called `log_density`, `neg_log_density`, `log_likelihood`, `log_prior` or `log_density_sd` (and the
         like) are found by name; all other numeric columns are parameters. Name them where that is not so. `encoding`,
-        `decimal` and `thousands` say how a text is written: thousands="." and decimal="," for 1.234,5. `points` names the
-        matrix of the points in a file of arrays, as "X" or "trace.X"; `params` may then name its columns.
+        `decimal` and `thousands` say how a text is written: thousands="." and decimal="," for 1.234,5. `points` names
+        the matrix of the points in a file of arrays, as "X" or "trace.X"; `params` may then name its columns.
         """
         from vsbq.io.readers.columns import Roles
         from vsbq.io.readers.number_format import TextFormat

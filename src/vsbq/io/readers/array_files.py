@@ -1,4 +1,4 @@
-"""Files that hold arrays under names, such as MAT-files and HDF5: which array is the points, and the table they make."""
+"""Files that hold arrays under names, as MAT-files and HDF5: which array is the points, and the table that they make."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vsbq._typing import Float, ndarray
-from vsbq.errors import Argument, EvaluationsError, Message, join_words, names_in_words
+from vsbq.errors import Argument, EvaluationsError, join_words, names_in_words
 from vsbq.io.readers import limits
 from vsbq.io.readers.table import Column, Table, check_header, label_of
 
@@ -161,9 +161,7 @@ def _points(arrays: _Arrays, given: ArrayNames) -> str | None:
         return None
     which = names_in_words(likely) + " could all be the points" if likely else "no variable is clearly the points"
     perhaps = f" Perhaps: {matrices[0]}." if len(matrices) == 1 else ""
-    raise EvaluationsError(
-        Message(f"{which}. Name it with ", Argument("points", "NAME"), f".{perhaps} {listing(found)}")
-    )
+    raise EvaluationsError(f"{which}. Name it with ", Argument("points", "NAME"), f".{perhaps} {listing(found)}")
 
 
 def _count(arrays: _Arrays, points: str | None, given: ArrayNames) -> int:

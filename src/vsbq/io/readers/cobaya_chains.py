@@ -70,8 +70,8 @@ def _at_temperature_one(trace: Trace, total: Float[ndarray, " n"]) -> Trace:
         gap = np.abs(total - ratio * trace.values)[usable]
     if (gap > 1e-4 + 1e-5 * np.abs(total[usable])).any():
         raise EvaluationsError(
-            f"'{VALUE}' is not the sum of '{PRIOR}' and half of '{CHI2}', nor a multiple of it. Pass a collection whose "
-            "temperature is reset (collection.reset_temperature()), or arrays."
+            f"'{VALUE}' is not the sum of '{PRIOR}' and half of '{CHI2}', nor a multiple of it. Pass a collection "
+            "whose temperature is reset (collection.reset_temperature()), or arrays."
         )
     if abs(ratio - 1) < 1e-3:
         return trace
@@ -134,8 +134,8 @@ def _from_text(path: Path, params: Sequence[str] | None) -> _Chain:
         if params is None:
             between = names[names.index(VALUE) + 1 : names.index(PRIOR)]
             raise EvaluationsError(
-                f"a chain's file does not tell which of {names_in_words(between, 30)} are sampled and which are derived. "
-                "Name the sampled ones with params=[...]."
+                f"a chain's file does not tell which of {names_in_words(between, 30)} are sampled and which are "
+                "derived. Name the sampled ones with params=[...]."
             )
         sampled = tuple(params)
         table.check_names(list(sampled))

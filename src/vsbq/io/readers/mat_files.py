@@ -28,9 +28,10 @@ __all__ = ["read_mat"]
 def read_mat(stream: BufferedIOBase, size: int, given: ArrayNames, labels: str | None = None) -> Table:
     """The table in a MAT-file of version 5, 6 or 7."""
     check_claims(stream, size)
+    opened: Any = stream
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a variable that is there twice, or can't be read
-        told = loadmat(stream, struct_as_record=False, mat_dtype=True)
+        told = loadmat(opened, struct_as_record=False, mat_dtype=True)
     found: dict[str, Variable] = {}
     for name, value in told.items():
         if not name.startswith("__"):
