@@ -1,4 +1,4 @@
-"""Files that hold arrays under names, as MAT-files and HDF5: which array is the points, and the table that they make."""
+"""Files of arrays under names, as MAT-files and HDF5: which array is the points, and the table that they make."""
 
 from __future__ import annotations
 
