@@ -70,11 +70,12 @@ class LmfitTrace:
         self.meaning = meaning
         if residual.size == 1:
             return float(residual.reshape(()))
-        return self._log_likelihood(residual.ravel())
+        parts = residual.ravel()
+        whole = parts.astype(np.complex128).view(np.float64) if parts.dtype.kind == "c" else parts.astype(np.float64)
+        return self._log_likelihood(whole)
 
-    def _log_likelihood(self, residual: Float[ndarray, " n"]) -> float:
-        """Of normal noise; complex residuals count as two."""
-        parts = residual.astype(np.complex128).view(np.float64) if residual.dtype.kind == "c" else residual
+    def _log_likelihood(self, parts: Float[ndarray, " n"]) -> float:
+        """Of normal noise; a complex residual is two."""
         sigma = self.sigma
         if sigma is None:
             raise EvaluationsError(

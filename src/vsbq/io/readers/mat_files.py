@@ -12,7 +12,7 @@ from io import BufferedIOBase
 from typing import Any
 
 import numpy as np
-from scipy.io import loadmat
+from scipy.io import loadmat, whosmat
 from scipy.io.matlab import MatlabFunction, MatlabOpaque, mat_struct
 
 from vsbq._typing import ndarray
@@ -31,11 +31,13 @@ def read_mat(stream: BufferedIOBase, size: int, given: ArrayNames, labels: str |
     opened: Any = stream
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a variable that is there twice, or can't be read
-        told = loadmat(opened, struct_as_record=False, mat_dtype=True)
+        logical = {name for name, _, kind in whosmat(opened) if kind == "logical"}
+        told = loadmat(opened, struct_as_record=False)
     found: dict[str, Variable] = {}
     for name, value in told.items():
         if not name.startswith("__"):
-            for inner, each in _within(name, value):
+            within = [(name, Variable(np.shape(value), "logical"))] if name in logical else _within(name, value)
+            for inner, each in within:
                 found[inner] = each
                 limits.check_columns(len(found))
     return table_of(found, given, labels)
