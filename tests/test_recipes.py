@@ -39,8 +39,8 @@ NEEDS = {
     "cobaya": ["cobaya"],
     "ax": ["ax"],  # brings torch, so it is not in the test group: make test-ax
 }
-FEW = {"bayes_opt", "skopt"}  # so few evaluations that nothing can be held out; the pages say so
-SLOW = {"pyvbmc", "bayes_opt", "skopt"}  # their optimisers, not the fits
+FEW = {"ax", "bayes_opt", "skopt"}  # so few evaluations that nothing can be held out; the pages say so
+SLOW = {"ax", "pyvbmc", "bayes_opt", "skopt"}  # their optimisers, not the fits
 
 COUNTS = {"pycma": 2, "processes": 2, "tables": 4, "scipy_global": 2, "cobaya": 2}  # posteriors, if not one
 
