@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 LOWEST := .venv-lowest
+AX := .venv-ax
 
 # Test workers, each with one BLAS thread: many small matrices, so threads of one worker only get in the way of another.
 WORKERS ?= auto
@@ -30,11 +31,20 @@ test-slow: $(VENV)/.dev  ## the statistical tests, over several seeds
 	$(PYTEST) -m slow
 
 # The files that need more than the library, its extras and pytest are left out.
-ELSEWHERE := tests/test_docs.py tests/test_recipes.py tests/test_report_browser.py
+ELSEWHERE := tests/test_docs.py tests/test_recipes.py tests/test_report_browser.py tests/test_readers_fitters.py
 
 .PHONY: test-lowest
 test-lowest: $(LOWEST)/.made  ## the fast tests with the oldest versions that pyproject.toml allows, in .venv-lowest
 	$(subst $(BIN),$(LOWEST)/bin,$(PYTEST)) -m "not slow" tests $(addprefix --ignore=,$(ELSEWHERE))
+
+.PHONY: test-ax
+test-ax: $(AX)/.made  ## the recipe of Ax, which brings torch, in .venv-ax
+	$(subst $(BIN),$(AX)/bin,$(PYTEST)) tests/test_recipes.py -k "[ax]"
+
+.PHONY: dist
+dist: $(VENV)/.dev  ## the wheel and the source distribution, in dist/
+	$(BIN)/python .ci/release.py > /dev/null
+	$(BIN)/python -m build --outdir dist
 
 .PHONY: lint
 lint: $(VENV)/.dev  ## style and format of the sources
@@ -59,7 +69,7 @@ bench: $(VENV)/.bench  ## a small version of the experiments; results in bench-r
 
 .PHONY: clean
 clean:  ## remove the environment, the caches and what the demo wrote
-	rm -rf $(VENV) $(LOWEST) demo bench-results build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(LOWEST) $(AX) demo bench-results build dist .pytest_cache .mypy_cache .ruff_cache
 	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Set-up runs once, and again when a pyproject.toml changes.
@@ -91,4 +101,10 @@ $(LOWEST)/.made: pyproject.toml .ci/lowest.py
 	$(LOWEST)/bin/python .ci/lowest.py > $(LOWEST)/lowest.txt
 	$(LOWEST)/bin/python -m pip install -q -r $(LOWEST)/lowest.txt $(TOOLS)
 	$(LOWEST)/bin/python -m pip install -q --no-deps -e .
+	@touch $@
+
+$(AX)/.made: pyproject.toml
+	$(PYTHON) -m venv --clear $(AX)
+	$(AX)/bin/python -m pip install -q --upgrade "pip>=25.1"
+	$(AX)/bin/python -m pip install -q -e . "ax-platform>=1.0" pytest pytest-xdist jaxtyping beartype jax
 	@touch $@

@@ -30,8 +30,11 @@ FAST = [
         for name in ("bounds", "did_it_work", "files", "guide", "modes", "prior", "quickstart", "report")
     ),
 ]
-SLOW = [f"docs/{name}.md" for name in ("cli", "comparison", "handover", "many", "next", "noise", "troubleshooting")]
-SHELL = {"cli.md", "processes.md"}
+SLOW = [
+    f"docs/{name}.md"
+    for name in ("cli", "comparison", "handover", "many", "matlab_r_julia", "next", "noise", "troubleshooting")
+]
+SHELL = {"cli.md", "matlab_r_julia.md", "processes.md"}
 EXCERPTS = {"docs/index.md"}  # not complete by themselves
 
 

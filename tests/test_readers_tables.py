@@ -223,7 +223,7 @@ def test_a_name_with_the_word_error_in_it_may_be_a_parameter(tmp_path):
         (lambda t: b"\x1f\x8b" + bytes(50), "compression is damaged|can't be read"),
         (lambda t: b"\x80\x04\x95" + bytes(50), "pickle"),
         (lambda t: b"\x93NUMPY" + bytes(50), "np.savez"),
-        (lambda t: b"\x89HDF\r\n\x1a\n", "from_emcee"),
+        (lambda t: b"\x89HDF\r\n\x1a\n", "damaged"),
         (lambda t: '{"#loss": 3}', "from_nevergrad"),
         (lambda t: "PAR1 is not a table", "damaged"),
         (lambda t: b"PK\x03\x04 and then nothing", "damaged"),

@@ -32,9 +32,17 @@ NEEDS = {
     "emcee": ["emcee"],
     "dynesty": ["dynesty"],
     "tables": ["pandas", "pyarrow"],
+    "lmfit": ["lmfit"],
+    "iminuit": ["iminuit"],
+    "pints": ["pints"],
+    "pypesto": ["pypesto"],
+    "cobaya": ["cobaya"],
+    "ax": ["ax"],  # brings torch, so it is not in the test group: make test-ax
 }
-FEW = {"bayes_opt", "skopt"}  # so few evaluations that nothing can be held out; the pages say so
-SLOW = {"pyvbmc", "bayes_opt", "skopt"}  # their optimisers, not the fits
+FEW = {"ax", "bayes_opt", "skopt"}  # so few evaluations that nothing can be held out; the pages say so
+SLOW = {"ax", "pyvbmc", "bayes_opt", "skopt"}  # their optimisers, not the fits
+
+COUNTS = {"pycma": 2, "processes": 2, "tables": 4, "scipy_global": 2, "cobaya": 2}  # posteriors, if not one
 
 #: What a recipe's posterior may be off by: its mean in standard deviations, these by a share, the evidence in nats.
 MEAN, SPREAD, EVIDENCE = 0.1, 0.05, 0.05
@@ -97,7 +105,7 @@ def test_a_recipe_gives_the_right_posterior(name, tmp_path, monkeypatch):
         run(DOCS / f"recipes/{name}.md", check)
     assert ('"doubtful"' in (DOCS / f"recipes/{name}.md").read_text("utf-8")) == (name in FEW)
     assert {post.verdict for post in posteriors} == ({"doubtful"} if name in FEW else {"trusted"})
-    assert len(posteriors) == {"pycma": 2, "processes": 2, "tables": 4}.get(name, 1)
+    assert len(posteriors) == COUNTS.get(name, 1)
 
 
 @pytest.mark.parametrize("name", RECIPES)

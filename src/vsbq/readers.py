@@ -1,8 +1,8 @@
-"""Listeners for optimisers that forget their evaluations: `CMATrace` for pycma, `NevergradTrace` for Nevergrad.
+"""Listeners for optimisers that forget their evaluations: `CMATrace`, `LmfitTrace`, `NevergradTrace`.
 
 `Evaluations.from_...` reads what other libraries and files hold; `vsbq.Recorder` serves every optimiser.
 """
 
-from vsbq.io.readers import CMATrace, NevergradTrace
+from vsbq.io.readers import CMATrace, LmfitTrace, NevergradTrace
 
-__all__ = ["CMATrace", "NevergradTrace"]
+__all__ = ["CMATrace", "LmfitTrace", "NevergradTrace"]

@@ -46,7 +46,7 @@ log prior):
     0.3,2.1,-98.7
     ...
 
-CSV, TSV, Parquet and npz files are read, and the files of vsbq.Recorder. Several files are joined.
+CSV, TSV, Parquet, npz, MAT and HDF5 files are read, and the files of vsbq.Recorder. Several files are joined.
 """
 EPILOG = """\
 examples:
@@ -54,6 +54,7 @@ examples:
   vsbq fit evaluations.csv -o out --bound a=0,1 --bound b=0,           a within [0, 1], b positive
   vsbq fit run1.csv run2.csv -o out --column neg_log_density=loss      the optimiser minimised 'loss'
   vsbq fit evaluations.csv -o out --sd 1.5 --seed 1                    noisy values; the same result every time
+  vsbq fit trace.mat -o out --points X --column neg_log_density=fval   arrays of MATLAB
   vsbq fit evaluations.csv -o out --config problem.toml
 
 problem.toml, where everything may be left out:

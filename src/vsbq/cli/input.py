@@ -132,11 +132,11 @@ def _read(path: Path, problem: Problem, labels: str | None = None) -> _Part | Ev
             head = stream.read(100)
             if not head.startswith(b"SQLite format 3\0"):
                 stream.seek(0)
-                read = partial(tables.read_table, stream, path, problem.text, labels)
+                read = partial(tables.read_table, stream, path, problem.text, labels, problem.arrays)
                 return _Part(path, tables.read_safely(read))
-        if problem.columns or problem.neg:
+        if problem.columns or problem.neg or problem.points:
             raise EvaluationsError(
-                "it is a recorder's file, which knows its own columns. Leave out --column, --neg, --sd."
+                "it is a recorder's file, which knows its own columns. Leave out --column, --neg, --points, --sd."
             )
     except VsbqError as error:
         raise EvaluationsError(f"{_told(path)}: ", error) from error
@@ -244,7 +244,9 @@ def _stacked(group: Sequence[_Part]) -> Table:
                 "columns together."
             )
     columns = {name: _column([part.table[name] for part in group]) for name in first.columns}
-    return Table(columns, tuple(dict.fromkeys(note for part in group for note in part.table.notes)))
+    return Table(
+        columns, tuple(dict.fromkeys(note for part in group for note in part.table.notes)), (), first.parameters
+    )
 
 
 def _column(parts: Sequence[Column]) -> Column:

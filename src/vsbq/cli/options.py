@@ -56,6 +56,8 @@ def add_problem_options(parser: ArgumentParser) -> None:
         help=f"which column holds what: {', '.join(COLUMNS)} (the last two may be a number)",
     )
     _add_columns(group)
+    points = "matrix of the points in a MAT, HDF5 or npz file, as X or trace.X; --params then names its columns"
+    group.add_argument("--points", metavar="NAME", help=points)
     _add_values(group)
     _add_policies(parser)
 
@@ -111,6 +113,7 @@ def problem_of(options: Namespace) -> Problem:
         bounds={**base.bounds, **told.bounds},
         plausible={**base.plausible, **told.plausible},
         columns=columns,
+        points=options.points or base.points,
         neg=options.neg,
         nonfinite=options.nonfinite or base.nonfinite,
         outside=options.outside or base.outside,

@@ -15,6 +15,7 @@ from typing import Any, get_args
 
 from vsbq.data.validation import Nonfinite, Outside
 from vsbq.errors import EvaluationsError, names_in_words, nearest
+from vsbq.io.readers.array_files import ArrayNames
 from vsbq.io.readers.number_format import TextFormat
 
 __all__ = ["COLUMNS", "NUMBERS_TOO", "POLICIES", "VALUES", "Pair", "Problem", "read_problem_file"]
@@ -35,6 +36,7 @@ class Problem:
     bounds: Mapping[str, Pair] = field(default_factory=dict)
     plausible: Mapping[str, Pair] = field(default_factory=dict)
     columns: Mapping[str, str | float] = field(default_factory=dict)
+    points: str | None = None
     neg: bool = False
     nonfinite: str | None = None
     outside: str | None = None
@@ -50,6 +52,12 @@ class Problem:
     def text(self) -> TextFormat:
         """How text files are written."""
         return TextFormat(self.encoding, self.decimal, self.thousands)
+
+    @property
+    def arrays(self) -> ArrayNames:
+        """What is said of files that hold arrays."""
+        named = tuple(name for name in self.columns.values() if isinstance(name, str))
+        return ArrayNames(self.points, self.params, named)
 
     def evaluation_options(self) -> dict[str, Any]:
         """The arguments of `Evaluations` that are told."""
@@ -72,7 +80,7 @@ LARGEST = 2**20  # bytes
 
 SECTIONS = ["title", "tag", "parameters", "columns", "input"]
 PARAMETER = ["bounds", "plausible"]
-INPUT = ["nonfinite", "outside", "check_sign", "zero_below", "encoding", "decimal", "thousands"]
+INPUT = ["points", "nonfinite", "outside", "check_sign", "zero_below", "encoding", "decimal", "thousands"]
 
 
 def read_problem_file(path: Path) -> Problem:
@@ -160,6 +168,7 @@ def _input(told: Mapping[str, Any]) -> dict[str, Any]:
             raise EvaluationsError(f"input.{key} is {told[key]!r:.60}. Use one of {names_in_words(known)}.")
     return {
         **{key: told[key] for key in POLICIES if key in told},
+        "points": _of_kind(told, "points", str, "the name of an array"),
         "check_sign": _of_kind(told, "check_sign", bool, "true or false"),
         "zero_below": _limit(told),
         "encoding": _of_kind(told, "encoding", str, "the name of an encoding, such as 'utf-8'"),

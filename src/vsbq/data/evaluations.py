@@ -185,16 +185,18 @@ class Evaluations:
         log_prior: str | float | int | None = None,
         log_density_sd: str | float | int | None = None,
         params: Sequence[str] | None = None,
+        points: str | None = None,
         encoding: str | None = None,
         decimal: str | None = None,
         thousands: str | None = None,
         **options: Any,
     ) -> Evaluations:
-        """Read a CSV, TSV, Parquet or npz file, or a recorder's: `Evaluations.from_file("fits.csv", bounds=...)`.
+        """Read a CSV, TSV, Parquet, npz, MAT or HDF5 file, or a recorder's: `Evaluations.from_file("fits.csv")`.
 
         Columns called `log_density`, `neg_log_density`, `log_likelihood`, `log_prior` or `log_density_sd` (and the
         like) are found by name; all other numeric columns are parameters. Name them where that is not so. `encoding`,
-        `decimal` and `thousands` say how a text is written: thousands="." and decimal="," for 1.234,5.
+        `decimal` and `thousands` say how a text is written: thousands="." and decimal="," for 1.234,5. `points` names
+        the matrix of the points in a file of arrays, as "X" or "trace.X"; `params` may then name its columns.
         """
         from vsbq.io.readers.columns import Roles
         from vsbq.io.readers.number_format import TextFormat
@@ -212,6 +214,7 @@ class Evaluations:
             params,
             TextFormat(encoding, decimal, thousands),
             options,
+            points=points,
         )
 
     @classmethod
@@ -285,6 +288,39 @@ class Evaluations:
         from vsbq.io.readers.samplers import read_dynesty
 
         return read_dynesty(results, log_prior, options)
+
+    @classmethod
+    def from_lmfit(cls, trace: Any, log_prior: Any = None, **options: Any) -> Evaluations:
+        """Read lmfit: `trace = vsbq.readers.LmfitTrace(sigma); minimize(residual, params, iter_cb=trace)`.
+
+        Residuals give a likelihood: `log_prior` is a function of one point, one number, or one value for each.
+        """
+        from vsbq.io.readers.lmfit_runs import read_lmfit
+
+        return read_lmfit(trace, log_prior, options)
+
+    @classmethod
+    def from_pypesto(
+        cls, result: Any, *, likelihood: bool = False, log_prior: Any = None, **options: Any
+    ) -> Evaluations:
+        """Read the histories of pyPESTO: `Evaluations.from_pypesto(result)`, or the HDF5 file that holds them.
+
+        The objective is a negative log posterior; with likelihood=True it is without the prior, and `log_prior` is
+        needed.
+        """
+        from vsbq.io.readers.pypesto_runs import read_pypesto
+
+        return read_pypesto(result, likelihood, log_prior, options)
+
+    @classmethod
+    def from_cobaya(cls, chain: Any, params: Sequence[str] | None = None, **options: Any) -> Evaluations:
+        """Read a chain of Cobaya: its sampler, a `SampleCollection`, several, or the prefix of its files.
+
+        Files need `params`, the sampled parameters, as they hold derived ones too.
+        """
+        from vsbq.io.readers.cobaya_chains import read_cobaya
+
+        return read_cobaya(chain, params, options)
 
     @property
     def dimension(self) -> int:

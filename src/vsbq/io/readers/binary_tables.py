@@ -16,10 +16,9 @@ from numpy.lib import format as npy
 from vsbq._typing import ndarray
 from vsbq.errors import EvaluationsError, names_in_words
 from vsbq.io.readers import limits
+from vsbq.io.readers.array_files import POINTS, ArrayNames, Variable, table_of
 from vsbq.io.readers.table import LONGEST_NAME, Column, Table, Trouble, check_header, label_of
 from vsbq.io.readers.traces import needed
-
-POINTS = ("points", "x", "theta", "samples", "params", "parameters")
 
 #: What NumPy writes; other methods of compression can grow without bounds before their size is known.
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -37,7 +36,7 @@ class _Unread(NamedTuple):
         return len(self.shape)
 
 
-def read_npz(stream: BufferedIOBase, size: int, labels: str | None = None) -> Table:
+def read_npz(stream: BufferedIOBase, size: int, given: ArrayNames, labels: str | None = None) -> Table:
     """Columns from arrays of one length, where a matrix of points counts as one column for each parameter."""
     with zipfile.ZipFile(stream) as archive:
         members = archive.infolist()
@@ -55,6 +54,8 @@ def read_npz(stream: BufferedIOBase, size: int, labels: str | None = None) -> Ta
             "it is a saved posterior. Its evaluations are vsbq.load(path).evaluations; vsbq report, sample, compare "
             "and suggest take it as it is."
         )
+    if given.points is not None:
+        return table_of({name: _variable(array) for name, array in arrays.items()}, given, labels)
     table = _columns(arrays)
     column = arrays.get(labels or "")
     if not isinstance(column, np.ndarray) or labels not in table.columns:
@@ -84,6 +85,15 @@ def _read_npy(archive: zipfile.ZipFile, member: zipfile.ZipInfo, labels: str | N
         limits.check_numbers(count, 1)
         flat = np.frombuffer(stream.read(count * dtype.itemsize), dtype=dtype)
     return flat.reshape(shape, order="F" if fortran else "C")
+
+
+def _variable(array: ndarray | _Unread) -> Variable:
+    """An array for the reader of files in which the points are named."""
+    if not isinstance(array, np.ndarray):
+        return Variable(array.shape, f"values of type {array.dtype}")
+    if array.dtype.kind == "U":
+        return Variable(array.shape, "texts", texts=tuple(map(str, array.ravel().tolist())))
+    return Variable(array.shape, "numbers", lambda: array)
 
 
 def _columns(arrays: dict[str, ndarray | _Unread]) -> Table:

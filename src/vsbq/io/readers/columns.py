@@ -49,7 +49,7 @@ COUNTERS = {
 #: These could be parameters, values or remarks: only the user knows.
 DOUBTFUL = {
     *("value", "values", "score"),
-    *("time", "timestamp", "duration", "seconds", "elapsed", "logweight", "accepted"),
+    *("time", "timestamp", "duration", "seconds", "elapsed", "logweight", "accepted", "minuslogprior"),
 }
 
 
@@ -158,6 +158,8 @@ def find_parameters(table: Table, roles: Roles, params: list[str] | None) -> tup
     if params is not None:
         table.check_names(params)
         return params, []
+    if table.parameters:
+        return list(table.parameters), _unused(table, roles)
     special = set().union(*KNOWN.values()) - {_plain(name) for name in roles.named()}
     others = [name for name in table.columns if name not in roles.named()]
     text = [name for name in others if table[name].is_text or not table[name].filled]
@@ -179,6 +181,11 @@ def find_parameters(table: Table, roles: Roles, params: list[str] | None) -> tup
     words = {"hold no numbers": text, "hold other values": other_values, "count rows or runs": counters}
     notes = [f"Left out {names_in_words(names)}, which {why}." for why, names in words.items() if names]
     return left, notes
+
+
+def _unused(table: Table, roles: Roles) -> list[str]:
+    left = [name for name in table.columns if name not in (*table.parameters, *roles.named())]
+    return [f"Left out {names_in_words(left)}: not among the points."] if left else []
 
 
 def _refuse_thousands(table: Table, text: list[str]) -> None:

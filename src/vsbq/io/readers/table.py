@@ -80,6 +80,7 @@ class Table:
     parts: dict[str, Column]
     notes: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()  # the cells of one column as texts, where that was asked for; empty ones are ""
+    parameters: tuple[str, ...] = ()  # the columns of the points, where the file has a matrix of them
 
     @property
     def columns(self) -> list[str]:
@@ -103,7 +104,9 @@ class Table:
             rows.setdefault(label, []).append(row)
         others = [name for name in self.parts if name != column]
         return {
-            label: Table({name: self.parts[name].take(np.array(chosen)) for name in others}, self.notes)
+            label: Table(
+                {name: self.parts[name].take(np.array(chosen)) for name in others}, self.notes, (), self.parameters
+            )
             for label, chosen in rows.items()
         }
 

@@ -17,19 +17,23 @@ import numpy as np
 
 from vsbq.data.evaluations import Evaluations
 from vsbq.errors import Argument, EvaluationsError, VsbqError
+from vsbq.io.readers.array_files import ArrayNames, refuse_points
 from vsbq.io.readers.binary_tables import read_npz, read_parquet
 from vsbq.io.readers.columns import Roles, find_likelihood, find_parameters, find_roles
+from vsbq.io.readers.hdf5_files import read_hdf5
 from vsbq.io.readers.limits import most_bytes
+from vsbq.io.readers.mat_files import read_mat, refuse_old
 from vsbq.io.readers.number_format import TextFormat
 from vsbq.io.readers.table import Table
 from vsbq.io.readers.text_table import read_text_table
 
 __all__ = ["read_file"]
 
+NONE = ArrayNames()
+
 #: First bytes of files that are known and can't be read, with what to do.
 REFUSED = (
     (b"\x93NUMPY", "it is a single array without names. Save it with np.savez(path, points=..., log_density=...)."),
-    (b"\x89HDF", "it is an HDF5 file. Use Evaluations.from_emcee for a backend of emcee, or save a table as CSV."),
     (b"\x80", "it looks like a pickle, and pickles run code when they are read. Save the table as CSV or npz."),
     (b"BZh", "it is compressed by bzip2. Decompress it first."),
     (b"\xfd7zXZ", "it is compressed by xz. Decompress it first."),
@@ -47,16 +51,20 @@ def read_file(
     params: Sequence[str] | None,
     text: TextFormat,
     options: Mapping[str, Any],
+    *,
+    points: str | None = None,
 ) -> Evaluations:
-    """The evaluations in a CSV, TSV, Parquet or npz file, or in the database of a recorder."""
+    """The evaluations in a table (CSV, TSV, Parquet, npz, MAT, HDF5), or in the database of a recorder."""
     name = _shown(path)
+    wanted = [params] if isinstance(params, str) else params or ()
+    arrays = ArrayNames(points, tuple(wanted), tuple(roles.named()))
     try:
         # Before Python opens it: closing it again would drop the locks of a recorder that is writing to it.
         if _is_recorded(path):
             return Evaluations.from_recorder(path, **options)
         with open_table(path) as stream:
             database = _head(stream).startswith(b"SQLite format 3\0")
-            table = None if database else read_safely(lambda: read_table(stream, Path(path), text))
+            table = None if database else read_safely(lambda: read_table(stream, Path(path), text, arrays=arrays))
         if table is None:
             read_safely(lambda: _check_database(path))
             return Evaluations.from_recorder(path, **options)
@@ -117,13 +125,24 @@ def _head(stream: BufferedIOBase) -> bytes:
     return start
 
 
-def read_table(stream: BufferedReader, path: Path, text: TextFormat, labels: str | None = None) -> Table:
+def read_table(
+    stream: BufferedReader,
+    path: Path,
+    text: TextFormat,
+    labels: str | None = None,
+    arrays: ArrayNames = NONE,
+) -> Table:
     """A table of any kind; the first bytes tell which. `labels` is a column whose cells are kept as texts."""
     size, head, suffix = os.fstat(stream.fileno()).st_size, _head(stream), path.suffix.lower()
     if not head:
         raise EvaluationsError("it is empty. Write the table again.")
     if head.startswith(b"PK"):
-        return read_npz(stream, size, labels)
+        return read_npz(stream, size, arrays, labels)
+    if head.startswith((b"\x89HDF", b"MATLAB 7.3")):
+        return read_hdf5(stream, size, arrays, labels)
+    if head.startswith(b"MATLAB 5"):
+        return read_mat(stream, size, arrays, labels)
+    refuse_points(arrays)
     if head.startswith(b"PAR1"):
         return read_parquet(stream, size, labels)
     most: float = float("inf")
@@ -137,7 +156,8 @@ def read_table(stream: BufferedReader, path: Path, text: TextFormat, labels: str
     for start, remedy in REFUSED:
         if head.startswith(start):
             raise EvaluationsError(remedy)
-    if suffix in {".npz", ".parquet", ".db", ".sqlite"}:
+    refuse_old(suffix)
+    if suffix in {".npz", ".parquet", ".db", ".sqlite", ".h5", ".hdf5"}:
         raise EvaluationsError(f"it does not start like a {suffix} file. Take another copy, or write it again.")
     return read_text_table(stream, suffix, text, most, labels)
 

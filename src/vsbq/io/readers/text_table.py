@@ -21,6 +21,9 @@ from vsbq.io.readers import limits
 from vsbq.io.readers.number_format import Marks, Spelling, TextFormat
 from vsbq.io.readers.table import Column, Table, Trouble, check_header
 
+#: Cells without a value: empty ones, and as R writes it.
+MISSING = ("", "NA")
+
 SEPARATORS = (",", ";", "\t", "|")
 BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -222,7 +225,7 @@ class _Reading:
 
     def cell(self, i: int, cell: str, line: int) -> float:
         """Read one cell; NaN where it is empty or holds no number."""
-        if not cell:
+        if cell in MISSING:
             return float("nan")
         self.filled[i] += 1
         number = self.marks.comma(i, cell, line) if self.spelling is None else self.spelling.plain(cell)
