@@ -49,18 +49,24 @@ class Progress:
 class CountedProgress:
     """Many pieces of work: a bar that counts them if `show`, and a log record for each."""
 
-    def __init__(self, total: int, show: bool | None) -> None:
+    def __init__(self, total: int, show: bool | None, unit: str = "fit") -> None:
         self._bar = None
         if show or (show is None and sys.stderr.isatty()):
             from tqdm.auto import tqdm
 
-            self._bar = tqdm(total=total, desc="vsbq", leave=False, unit="fit")
+            self._bar = tqdm(total=total, desc="vsbq", leave=False, unit=unit)
 
-    def count(self, text: str) -> None:
-        """One of them has ended."""
+    def count(self, text: str, number: int = 1) -> None:
+        """One of them, or more, have ended."""
         logger.info(text)
         if self._bar is not None:
-            self._bar.update(1)
+            self._bar.update(number)
+
+    def say(self, text: str) -> None:
+        """What is being done right now."""
+        logger.debug(text)
+        if self._bar is not None:
+            self._bar.set_description_str(text)
 
     def close(self) -> None:
         """Take the bar away."""
