@@ -31,7 +31,7 @@ FAST = [
     ),
 ]
 SLOW = [f"docs/{name}.md" for name in ("cli", "comparison", "handover", "many", "next", "noise", "troubleshooting")]
-SHELL = {"cli.md", "processes.md"}
+SHELL = {"cli.md", "next.md", "processes.md"}
 EXCERPTS = {"docs/index.md"}  # not complete by themselves
 
 

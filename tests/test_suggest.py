@@ -260,9 +260,7 @@ def test_a_gap_is_between_evaluations_that_count(poor):
         old, points=np.concatenate([old.points, points]), log_density=np.concatenate([old.log_density, values])
     )
     weak = Weak.of(poor)
-    one, other = (
-        Gap.of(each, poor.surrogate, weak, Suggesting()) for each in (poor, replace(poor, evaluations=more))
-    )
+    one, other = (Gap.of(each, poor.surrogate, weak, Suggesting()) for each in (poor, replace(poor, evaluations=more)))
     assert_array_equal(one.points, other.points)
     assert Gap.of(replace(poor, evaluations=None), poor.surrogate, weak, Suggesting()) is None
 

@@ -128,6 +128,7 @@ def _values_name(roles: Roles) -> str | None:
 
 
 def told(path: Path) -> str:
+    """The path for a message: quoted, and not too long."""
     text = repr(str(path))
     return text if len(text) <= 200 else f"{text[:100]}...{text[-90:]}"
 

@@ -42,7 +42,7 @@ class _Columns(NamedTuple):
 
 
 def read_new_rows(paths: Sequence[Path], problem: Problem, post: Posterior) -> NewRows:
-    """The rows of all files that have a value; the parameters are those of the posterior, other columns are left out."""
+    """The rows of all files that have a value; columns that the posterior does not know are left out."""
     found = [_read(path, replace(problem, params=post.names)) for path in paths]
     points = np.concatenate([each.points for each in found])
     values = np.concatenate([each.values for each in found])

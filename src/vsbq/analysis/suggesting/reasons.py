@@ -127,7 +127,8 @@ def _place(post: Posterior, weak: Weak, where: _Where, i: int) -> str:
     for tail in weak.tails:
         edge = tail.edge
         if edge.side * where.plain[i, edge.parameter] > edge.side * edge.end:
-            return f"the density is still high where the evaluations end, {_end(post, edge.parameter, edge.side, edge.end)}"
+            end = _end(post, edge.parameter, edge.side, edge.end)
+            return f"the density is still high where the evaluations end, {end}"
     out = np.maximum(where.low - where.plain[i], where.plain[i] - where.high) / weak.within_sd(weak.draws)
     worst = int(np.argmax(out))
     if out[worst] > 0:
