@@ -88,13 +88,13 @@ def points_of(path: Path, word: str) -> list[bytes]:
 
 
 class KillsOnce(NamedTuple):
-    """A model that kills its process where a is above a value: the first time, or always."""
+    """A model that kills its process where a is high: the first time that it gets there, or always."""
 
     folder: Path
     always: bool
 
     def __call__(self, x):
-        mark = self.folder / x.tobytes().hex()
+        mark = self.folder / "killed"
         if x[0] > RIGHT and (self.always or not mark.exists()):
             mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)

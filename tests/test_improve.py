@@ -16,12 +16,13 @@ import vsbq
 from improve_cases import FAST, NOISE, RIGHT, TRUE_SD, KillsOnce, log_normal, noisy, one_side
 from vsbq.errors import EvaluationsError, VsbqError, VsbqWarning
 from vsbq.improve.advice import advise
-from vsbq.improve.calls import evaluate
-from vsbq.improve.ledger import Known, noise_of
-from vsbq.improve.loop import _Loop
+from vsbq.improve.calls import evaluate, in_turn
+from vsbq.improve.ledger import Known, Ledger, noise_of
+from vsbq.improve.loop import _check, _Loop, _Plan
 from vsbq.io.record import read_store
 from vsbq.posterior.diagnosis import Diagnosis, Finding
 from vsbq.posterior.improvement import ImprovementStep
+from vsbq.progress import CountedProgress
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +121,7 @@ def test_a_failed_point_is_not_asked_for_again(cut):
 
     def right_fails(x):
         called(x)
-        if x[0] > 0.5:
+        if x[0] > RIGHT:
             raise RuntimeError("too far right")
         return log_normal(x)
 
@@ -215,8 +216,6 @@ def test_a_killed_process_costs_one_call(cut, tmp_path, always):
     ("options", "words"),
     [
         ({"max_calls": 0}, "max_calls is 0"),
-        ({"max_calls": 2.5}, "max_calls is 2.5"),
-        ({"log_density": 3.0}, "must be a function"),
         ({"batch": 0}, "batch is 0"),
         ({"workers": 0}, "workers is 0"),
         ({"log_density_sd": -1.0}, "not negative"),
@@ -228,6 +227,12 @@ def test_a_killed_process_costs_one_call(cut, tmp_path, always):
 def test_bad_arguments_are_refused_before_a_call(cut, options, words):
     with pytest.raises(EvaluationsError, match=words):
         cut.improve(**{"log_density": log_normal, "max_calls": 10} | options)
+
+
+def test_what_is_no_function_and_no_number_is_refused(cut):
+    for given, words in (((3.0, 10), "must be a function"), ((log_normal, 2.5), r"max_calls is 2\.5")):
+        with pytest.raises(EvaluationsError, match=words):
+            _check(cut, *given, None)
 
 
 def test_a_compact_posterior_is_refused(cut, tmp_path):
@@ -246,8 +251,9 @@ def test_noise_has_to_be_told(doubtful, cut):
     assert noise_of(mixed._replace(sd=np.full(2, np.nan)), cut, None) is None
 
 
-def test_it_stops_where_nothing_is_gained():
-    loop = _Loop(SimpleNamespace(max_calls=90, batch=10), None, None, None)
+def test_it_stops_where_nothing_is_gained(cut):
+    plan = _Plan(log_density=log_normal, max_calls=90, batch=10, log_density_sd=None, settings=None, seed=0)
+    loop = _Loop(plan, Ledger(cut, None), in_turn, CountedProgress(90, False))
     flat = ImprovementStep(0, 0, "doubtful", 0.0, 0.4, ("unsure", "evidence"))
     loop.steps = [flat._replace(calls=10 * k) for k in range(3)]
     assert not loop._nothing_gained()

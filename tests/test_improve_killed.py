@@ -43,6 +43,12 @@ def started(folder: Path, saved: Path, deadly: int, calls: int) -> subprocess.Po
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+def killed(child: subprocess.Popen[str]) -> None:
+    """Wait for its end, which was none of its own."""
+    said, errors = child.communicate(timeout=240)
+    assert child.returncode == -signal.SIGKILL, said + errors
+
+
 def check(folder: Path, calls: int, killed_in_a_call: int, said: str) -> None:
     """Everything that ended is in the file, nothing began twice, and the last process ended with all calls."""
     stored = [x.tobytes() for x in read_store(folder / "calls.db").points]
@@ -54,8 +60,7 @@ def check(folder: Path, calls: int, killed_in_a_call: int, said: str) -> None:
 
 
 def test_a_kill_in_a_call_loses_that_call_alone(saved, tmp_path):
-    first = started(tmp_path, saved, deadly=3, calls=8)
-    assert first.wait(120) == -signal.SIGKILL
+    killed(started(tmp_path, saved, deadly=3, calls=8))
     assert len(read_store(tmp_path / "calls.db")) == 2
     said, errors = started(tmp_path, saved, deadly=0, calls=8).communicate(timeout=240)
     assert said, errors
@@ -66,7 +71,7 @@ def test_a_kill_in_a_call_loses_that_call_alone(saved, tmp_path):
 def test_five_kills(saved, tmp_path):
     """Three in calls, two between them, while a fit or a choice is under way."""
     for deadly in (3, 6, 11):
-        assert started(tmp_path, saved, deadly=deadly, calls=24).wait(240) == -signal.SIGKILL
+        killed(started(tmp_path, saved, deadly=deadly, calls=24))
     for pause in (0.3, 1.0):
         child = started(tmp_path, saved, deadly=0, calls=24)
         before = len(points_of(tmp_path / "log.txt", "end"))
@@ -75,7 +80,7 @@ def test_five_kills(saved, tmp_path):
             time.sleep(0.02)
         time.sleep(pause)
         child.kill()
-        assert child.wait(60) == -signal.SIGKILL
+        killed(child)
         assert lines_of(tmp_path / "log.txt")[-1].startswith("end")
     said, errors = started(tmp_path, saved, deadly=0, calls=24).communicate(timeout=400)
     assert said, errors

@@ -75,10 +75,10 @@ def _columns(table: Table, roles: Roles, problem: Problem) -> _Columns:
     def values(role: str | float | None) -> Any:
         return table[role].values if isinstance(role, str) else role
 
-    given = [values(role) for role in (roles.log_density, roles.neg_log_density, roles.log_likelihood)]
     prior = values(roles.log_prior)
+    found = values(roles.log_density), values(roles.neg_log_density), values(roles.log_likelihood), prior
     points = np.column_stack([table[name].values for name in names])
-    return _Columns(points, door.read_values(*given, prior), values(roles.log_density_sd), prior)
+    return _Columns(points, door.read_values(*found), values(roles.log_density_sd), prior)
 
 
 def _together(columns: Sequence[Any], rows: Sequence[int]) -> Float[ndarray, " n"] | None:

@@ -254,7 +254,7 @@ def _step(post: Posterior, calls: int, failed: int) -> ImprovementStep:
 
 def _badness(step: ImprovementStep) -> tuple[int, int]:
     """Smaller is better."""
-    return LEVELS.index(step.verdict), len(step.reasons)  # type: ignore[arg-type]
+    return LEVELS.index(step.verdict), len(step.reasons)
 
 
 def _falls(before: list[ImprovementStep], last: list[ImprovementStep]) -> bool:
