@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import vsbq
-from improve_cases import fitted, one_side
+from improve_cases import fitted, noisy, one_side
 from vsbq.analysis.suggest import Suggesting, suggestions
 from vsbq.analysis.suggesting.doubt import KINDS, Doubts
 from vsbq.analysis.suggesting.places import Weak
@@ -87,7 +85,7 @@ def test_a_cut_side_gets_points_along_its_tail():
     beyond = made.beyond(200, 4.0, np.random.default_rng(0))
     step = made.tails[0].step
     assert abs(np.degrees(np.arctan2(step[1] * post.space.scale[1], step[0] * post.space.scale[0])) % 180 - 45) < 15
-    assert (np.abs(beyond @ step) > np.abs(made.tails[0].tip @ step).max()).mean() > 0.5
+    assert np.mean(beyond @ step) > np.quantile(made.tails[0].tip @ step, 0.9)
 
 
 def _tail_above(post):
@@ -101,7 +99,7 @@ def test_valleys_between_modes_are_looked_at(bimodal):
     weak = Weak.of(bimodal)
     assert len(np.unique(weak.region)) == 2
     between = bimodal.space.inverse(weak.between(200, np.random.default_rng(0)))
-    assert (np.abs(between[:, 0]) < 3.5).all()
+    assert (np.abs(between[:, 0]) < 4).mean() > 0.95
     assert (np.abs(between[:, 0]) < 2).mean() > 0.3
     assert_allclose(weak.within_sd(weak.draws) * bimodal.space.scale, 1.0, rtol=0.3)  # not the distance of the modes
     found = bimodal.suggestions(20, rng=0)
@@ -121,8 +119,8 @@ def test_the_edge_of_the_support_is_asked_for(edged):
     u = edged.space.forward(found.points)
     assert edged.support.inside(u).all()
     there = [x for x, why in zip(found.points, found.reasons, strict=True) if "edge of the support" in why]
-    assert there
-    assert all(abs(x.sum() - 1.0) < 0.5 for x in there)
+    assert len(there) > 5
+    assert all(abs(x.sum() - 1.0) < 0.5 for x in there if np.linalg.norm(x) < 2)
 
 
 def test_doubts_are_features_of_their_places(edged):
@@ -173,9 +171,8 @@ def test_pending_points_are_counted_as_known(cut):
     assert len(cut.suggestions(3, pending=np.empty((0, 2)))) == 3
 
 
-def test_noise_is_a_reason(cut):
-    noisy = replace(cut, evaluations=cut.evaluations.with_sd(np.full(200, 5.0)))
-    assert any("noise: another evaluation near the top" in why for why in noisy.suggestions(20, rng=0).reasons)
+def test_noise_is_a_reason():
+    assert any("noise of 3 nats" in why for why in noisy().suggestions(20, rng=0).reasons)
 
 
 @pytest.mark.parametrize("dimension", [1, 4, 12])

@@ -149,5 +149,5 @@ def _unsure(kind: str, sd: float, noise_sd: float) -> str:
     if kind in WORDS:
         return WORDS[kind]
     if noise_sd > sd:
-        return f"noise: another evaluation near the top averages it out (sd {noise_sd:.2g})"
+        return f"noise of {noise_sd:.2g} nats: one more evaluation here averages it out"
     return f"the log density is known to no better than {sd:.2g} nats here"
