@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vsbq.analysis.suggest import Suggesting, noise_of_next
-from vsbq.errors import join_words, names_in_words
+from vsbq.errors import names_in_words
 from vsbq.posterior import Posterior
 from vsbq.posterior.diagnosis.measures import UNSURE
 from vsbq.posterior.improvement import ImprovementStep
@@ -59,8 +59,3 @@ def _repeats(noise: float) -> int:
 def _falls(steps: Sequence[ImprovementStep]) -> bool:
     first, last = steps[0], steps[-1]
     return len(last.reasons) < len(first.reasons) or last.log_evidence_sd < FALLS * first.log_evidence_sd
-
-
-def in_words(post: Posterior) -> str:
-    """The verdict and its main reasons."""
-    return join_words([finding.message.rstrip(".") for finding in post.diagnose().reasons[:2]])
