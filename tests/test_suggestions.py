@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -16,6 +18,7 @@ from vsbq.data.transform import infer_space
 from vsbq.errors import EvaluationsError
 from vsbq.history import Elbo
 from vsbq.numerics.mixture import Mixture
+from vsbq.posterior.diagnosis import Diagnosis, Finding
 from vsbq.posterior.diagnosis.edges import edges
 from vsbq.posterior.diagnosis.measures import View
 from vsbq.steps.support import learn_support
@@ -125,7 +128,7 @@ def test_the_edge_of_the_support_is_asked_for(edged):
 
 def test_doubts_are_features_of_their_places(edged):
     weak = Weak.of(edged)
-    doubts = Doubts.of(edged, edged.surrogate, weak, Suggesting())
+    doubts = Doubts.of(edged, edged.surrogate, weak, Suggesting())._replace(kinds=frozenset(KINDS))
     deep, edge = edged.surrogate.space.forward(np.array([[-1.0, -1.0], [0.5, 0.5]]))
     found = doubts.features(np.stack([deep, edge]))
     assert tuple(found) == KINDS
@@ -142,8 +145,21 @@ def test_doubts_are_features_of_their_places(edged):
     )
 
 
+def test_a_doubt_counts_where_the_verdict_has_it(cut):
+    def kinds(*names):
+        found = Diagnosis.of(Finding(name, "doubtful", 1.0, 0.5, "words.") for name in names)
+        return Doubts.of(replace(cut, diagnosis=found), cut.surrogate, weak, Suggesting()).kinds
+
+    weak = Weak.of(cut)
+    assert kinds() == {"support"}
+    assert kinds("held out") == {"support", "block"}
+    assert kinds("beyond", "unsure") == {"support", "trend", "side"}
+    features = Doubts.of(cut, cut.surrogate, weak, Suggesting())._replace(kinds=frozenset()).features(weak.draws)
+    assert all(each.shape == (0, len(weak.draws)) for each in features.values())
+
+
 def test_no_doubt_is_deeper_than_the_posterior(cut):
-    doubts = Doubts.of(cut, cut.surrogate, Weak.of(cut), Suggesting())
+    doubts = Doubts.of(cut, cut.surrogate, Weak.of(cut), Suggesting())._replace(kinds=frozenset(KINDS))
     far = cut.surrogate.space.forward(np.array([[300.0, 300.0], [-200.0, 500.0]]))
     for features in doubts.features(far).values():
         assert (np.sqrt((features**2).sum(axis=0)) <= doubts.depth * (1 + 1e-9)).all()
@@ -151,7 +167,7 @@ def test_no_doubt_is_deeper_than_the_posterior(cut):
 
 def test_opposite_sides_tell_nothing_of_each_other(cut, monkeypatch):
     monkeypatch.setattr(type(cut.surrogate), "doubt_beyond", lambda self, u: np.full(len(u), 2.0))
-    doubts = Doubts.of(cut, cut.surrogate, Weak.of(cut), Suggesting())
+    doubts = Doubts.of(cut, cut.surrogate, Weak.of(cut), Suggesting())._replace(kinds=frozenset(KINDS))
     u = doubts.centre + doubts.sd * np.array([[3.0, 0.0], [-3.0, 0.0], [5.0, 0.0]])
     sides = doubts.features(u)["side"]
     assert_allclose(sides.T @ sides, [[4.0, 0.0, 4.0], [0.0, 4.0, 0.0], [4.0, 0.0, 4.0]], atol=1e-9)

@@ -8,7 +8,9 @@ Each doubt is extra variance where it applies, so that one choice weighs them al
 * What the outermost evaluations on a side decide beyond them.
 * Where the support ends: by what share the probability to be inside differs between edges that fit the evaluations.
 
-No doubt is larger than the posterior is deep: what is wrong by more than that is wrong all the same.
+Blocks, trend and sides count only where the verdict doubts the fit for their sake: what a block decides is known as
+long as the block is there. No doubt is larger than the posterior is deep: what is wrong by more than that is wrong all
+the same.
 """
 
 from __future__ import annotations
@@ -32,6 +34,13 @@ __all__ = ["KINDS", "Doubts", "Gap", "Part", "Relevance"]
 
 #: The doubts beside the surrogate's own covariance, in the order of the features.
 KINDS = ("block", "trend", "side", "support")
+
+#: The findings for whose sake they count; the edge of the support always does.
+FOR_THE_SAKE_OF = {
+    "block": {"held out"},
+    "trend": {"beyond", "around", "cut off", "evidence"},
+    "side": {"beyond", "around", "cut off"},
+}
 
 #: Probability to be inside below which a place is no place of the posterior.
 LEAST_INSIDE = 0.05
@@ -129,15 +138,18 @@ class Doubts(NamedTuple):
     centre: Float[ndarray, " d"]
     sd: Float[ndarray, " d"]
     depth: float
+    kinds: frozenset[str] = frozenset(KINDS)
 
     @classmethod
     def of(cls, post: Posterior, model: LogDensityModel, weak: Weak, settings: Suggesting) -> Doubts:
         """As the fit left it."""
+        reasons = {finding.name for finding in post.diagnose().reasons}
+        kinds = frozenset(kind for kind in KINDS if kind == "support" or FOR_THE_SAKE_OF[kind] & reasons)
         draws = model.space.from_plain(weak.draws)
         support = post.support if post.support is not None and post.support.surfaces else None
         depth = contour_depth(settings.contour, post.dimension)
         gap = Gap.of(post, model, weak, settings)
-        return cls(model, gap, support, draws.mean(axis=0), weak.within_sd(draws), depth)
+        return cls(model, gap, support, draws.mean(axis=0), weak.within_sd(draws), depth, kinds)
 
     def mean(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """The expected log density, with the probability to be inside."""
@@ -152,12 +164,13 @@ class Doubts(NamedTuple):
     def features(self, u: Float[ndarray, "n d"]) -> dict[str, Float[ndarray, "f n"]]:
         """Independent directions, in nats, of each kind of doubt."""
         found = {
-            "block": np.clip(self.model.changes(u), -MOST_CHANGE, MOST_CHANGE),
-            "trend": self.model.trends(u),
-            "side": self._sides(u),
-            "support": self._edges(u),
+            "block": lambda: np.clip(self.model.changes(u), -MOST_CHANGE, MOST_CHANGE),
+            "trend": lambda: self.model.trends(u),
+            "side": lambda: self._sides(u),
+            "support": lambda: self._edges(u),
         }
-        return {kind: self._at_most_deep(found[kind]) for kind in KINDS}
+        nothing = np.zeros((0, len(u)))
+        return {kind: self._at_most_deep(found[kind]()) if kind in self.kinds else nothing for kind in KINDS}
 
     def _at_most_deep(self, features: Float[ndarray, "f n"]) -> Float[ndarray, "f n"]:
         size = np.maximum(np.sqrt((features**2).sum(axis=0)), 1e-300)
