@@ -163,14 +163,15 @@ class Doubts(NamedTuple):
 
     def features(self, u: Float[ndarray, "n d"]) -> dict[str, Float[ndarray, "f n"]]:
         """Independent directions, in nats, of each kind of doubt."""
-        found = {
-            "block": lambda: np.clip(self.model.changes(u), -MOST_CHANGE, MOST_CHANGE),
-            "trend": lambda: self.model.trends(u),
-            "side": lambda: self._sides(u),
-            "support": lambda: self._edges(u),
-        }
         nothing = np.zeros((0, len(u)))
-        return {kind: self._at_most_deep(found[kind]()) if kind in self.kinds else nothing for kind in KINDS}
+        return {kind: self._at_most_deep(self._of_kind(kind, u)) if kind in self.kinds else nothing for kind in KINDS}
+
+    def _of_kind(self, kind: str, u: Float[ndarray, "n d"]) -> Float[ndarray, "f n"]:
+        if kind == "block":
+            return np.asarray(np.clip(self.model.changes(u), -MOST_CHANGE, MOST_CHANGE))
+        if kind == "trend":
+            return self.model.trends(u)
+        return self._sides(u) if kind == "side" else self._edges(u)
 
     def _at_most_deep(self, features: Float[ndarray, "f n"]) -> Float[ndarray, "f n"]:
         size = np.maximum(np.sqrt((features**2).sum(axis=0)), 1e-300)
