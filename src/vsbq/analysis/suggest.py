@@ -11,8 +11,9 @@ not depend on values, so that nothing has to be evaluated in between.
 from __future__ import annotations
 
 import numpy as np
+from scipy.spatial import cKDTree
 
-from vsbq._typing import ArrayLike, Float, ndarray
+from vsbq._typing import ArrayLike, Bool, Float, ndarray
 from vsbq.analysis.suggesting.batch import BLOCK, Batch
 from vsbq.analysis.suggesting.doubt import Doubts, Relevance
 from vsbq.analysis.suggesting.places import Weak, distinct, proposals
@@ -54,7 +55,9 @@ def suggestions(
     places, candidates = _places_and_candidates(post, weak, n, settings, generator)
     waiting = _pending(post, pending)
     noise_sd, known = noise_of_next(post, settings), len(waiting)
-    points = np.concatenate([model.space.forward(waiting), candidates])
+    under_way = model.space.forward(waiting)
+    candidates = candidates[_away_from(under_way, candidates)]
+    points = np.concatenate([under_way, candidates])
     batch = Batch(doubts, (points, places), Relevance.of(post, model, settings), noise_sd)
     batch.take(np.arange(known))
     while len(batch.chosen) < known + n:
@@ -104,6 +107,13 @@ def _pending(post: Posterior, pending: ArrayLike | None) -> Float[ndarray, "k d"
     if not np.isfinite(x).all() or post.bounds.outside(x).any():
         raise EvaluationsError("Some pending points are not finite or outside the bounds. Pass points of `suggest`.")
     return x
+
+
+def _away_from(points: Float[ndarray, "k d"], u: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
+    """Which candidates are not one of the points again, but for rounding."""
+    if not len(points):
+        return np.ones(len(u), dtype=bool)
+    return np.asarray(cKDTree(points).query(u)[0] > 1e-8 * (1.0 + np.abs(u).max(axis=1)))
 
 
 def noise_of_next(post: Posterior, settings: Suggesting) -> float:
