@@ -34,7 +34,7 @@ SLOW = [
     f"docs/{name}.md"
     for name in ("cli", "comparison", "handover", "many", "matlab_r_julia", "next", "noise", "troubleshooting")
 ]
-SHELL = {"cli.md", "matlab_r_julia.md", "processes.md"}
+SHELL = {"cli.md", "matlab_r_julia.md", "next.md", "processes.md"}
 EXCERPTS = {"docs/index.md"}  # not complete by themselves
 
 

@@ -42,6 +42,7 @@ LAYERS = (
     {"analysis"},
     {"io", "report"},
     {"readers", "record", "many"},
+    {"improve"},
     {"cli"},
     {"__init__", "__main__"},
 )
@@ -72,6 +73,7 @@ DOORS = {
         "vsbq.analysis.refits",
         "vsbq.analysis.suggest",
         "vsbq.analysis.update",
+        "vsbq.improve",
         "vsbq.io.files.exports",
         "vsbq.io.files.posterior_file",
         "vsbq.io.files.starts",

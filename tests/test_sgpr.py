@@ -109,6 +109,23 @@ def test_prediction_is_that_of_the_dense_formula(case, rng):
     assert_allclose(sgpr.predict_covariance(hyp, factors, x[:5], x), cov[:5], atol=1e-7)
 
 
+def test_the_noise_of_the_mean_is_that_of_its_response_to_each_value(case, rng):
+    theta, inducing, (points, values, noise) = case
+    hyp = Hyperparameters.unpack(theta)
+    x = rng.uniform(-2.5, 2.5, (12, inducing.shape[1]))
+
+    def mean(changed):
+        return sgpr.predict_mean(hyp, sgpr.fit_factors(hyp, inducing, points, changed, noise)[0], x)
+
+    factors, _ = sgpr.fit_factors(hyp, inducing, points, values, noise)
+    response = np.array([mean(values + one) - mean(values) for one in np.eye(len(values))])
+    found = sgpr.predict_variances(hyp, factors, x)
+    assert_allclose(found.by_noise, noise @ response**2, rtol=1e-5, atol=1e-8)
+    assert_allclose(found.total, sgpr.predict_variance(hyp, factors, x))
+    assert (found.by_noise < found.total).all()
+    assert found.by_noise.max() > 1e-4
+
+
 def test_a_set_larger_than_one_chunk(rng):
     n = sgpr.CHUNK + 77
     theta, data = reference.random_theta(rng, 2), reference.random_regression(rng, n, 2)

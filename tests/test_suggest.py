@@ -7,7 +7,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import vsbq
-from vsbq.analysis.suggest import MOST_POINTS, Suggestion, _Batch, _Doubt, _greedy, _Relevance, suggest
+from vsbq.analysis.suggest import MOST_POINTS, Suggesting, suggest
+from vsbq.analysis.suggesting.batch import Batch, _greedy
+from vsbq.analysis.suggesting.doubt import Doubts, Gap, Relevance
+from vsbq.analysis.suggesting.places import Weak
 from vsbq.data.transform import WhitenedSpace, infer_space
 from vsbq.errors import EvaluationsError, VsbqError, VsbqWarning
 from vsbq.history import Elbo
@@ -30,7 +33,7 @@ FAST = Steps(
     mixture=VariationalMixture(max_components=6, adapt=((5_000, 10), (10_000, 10)), elbo_draws=20_000),
     refinement=Refinement(draws=10_000),
 )
-SMALL = Suggestion(candidates=600, places=300)
+SMALL = Suggesting(candidates=200, places=100)
 BOUNDS = [(None, None), (-7.0, 8.0)]
 
 
@@ -156,7 +159,7 @@ def test_a_number_of_points_that_makes_no_sense_is_refused(poor, n):
 
 
 def test_more_points_than_candidates(poor):
-    few = Suggestion(candidates=10, candidates_per_point=0, places=200)
+    few = Suggesting(candidates=3, candidates_per_point=0, places=70)
     assert len(np.unique(suggest(poor, 40, 0, few), axis=0)) == 40
 
 
@@ -215,11 +218,19 @@ def sparse_gp(rng, d=2):
     return Surrogate(space, hyp, factors, 0.0)
 
 
+def doubts_of(surrogate, points, growth):
+    """A model with a gap around some points, and no other doubt."""
+    gap = Gap(points, np.array([1.0, 0.5]), 0.2, growth)
+    return Doubts(surrogate, gap, None, np.zeros(2), np.ones(2), 10.0)
+
+
 def test_blocks_condition_as_one_big_regression_would(rng):
     surrogate = sparse_gp(rng)
     candidates, places = 1.5 * rng.normal(size=(70, 2)), 1.5 * rng.normal(size=(30, 2))
-    doubt = _Doubt(np.full(2, -2.0), np.full(2, 1.0), np.ones(2), 0.7)
-    batch = _Batch(surrogate, (candidates, places), _Relevance(-4.0, 1.0, 1e-3, 0.01), doubt, 0.2)
+    doubts = doubts_of(surrogate, rng.normal(size=(5, 2)), 0.7)
+    doubt = doubts.gap
+    batch = Batch(doubts, (candidates, places), Relevance(-4.0, 1.0, 1e-3, 0.01), 0.2)
+    batch.take(np.array([5, 9]))
     for count in (1, 4, 3):
         batch.choose(count)
     picked = candidates[batch.chosen]
@@ -227,33 +238,31 @@ def test_blocks_condition_as_one_big_regression_would(rng):
     inside, to_places, to_candidates = (
         np.outer(doubt(picked), doubt(b)) * covariance(picked, b) for b in (picked, places, candidates)
     )
-    inverse = np.linalg.inv(inside + 0.2**2 * np.eye(8))
-    assert len(set(batch.chosen)) == 8
+    inverse = np.linalg.inv(inside + 0.2**2 * np.eye(10))
+    assert len(set(batch.chosen)) == 10
+    assert batch.chosen[:2] == [5, 9]
     for points, cross, left in ((places, to_places, batch.variance_there), (candidates, to_candidates, batch.variance)):
         before = doubt(points) ** 2 * surrogate.variance(points)
         assert_allclose(left, before - np.einsum("ap,ab,bp->p", cross, inverse, cross), atol=1e-9)
 
 
-def test_doubt_grows_beyond_the_evaluations():
-    doubt = _Doubt(np.array([-1.0, 0.0]), np.array([1.0, 2.0]), np.array([0.5, 2.0]), 2.0)
-    inside, right, corner = doubt(np.array([[0.0, 1.0], [2.0, 1.0], [-2.0, 4.0]]))
-    assert_allclose([inside, right, corner], [1.0, 1 + 2 * 2.0, 1 + 2 * np.sqrt(5.0)])
+def test_doubt_grows_away_from_the_evaluations():
+    gap = Gap(np.array([[0.0, 0.0], [4.0, 0.0]]), np.array([1.0, 0.5]), 0.25, 2.0)
+    near, between, beyond = gap(np.array([[0.0, 0.2], [2.0, 0.0], [4.0, 2.0]]))
+    assert_allclose([near, between, beyond], [1.0, 1 + 2 * np.sqrt(4 - 0.25), 1 + 2 * np.sqrt(16 - 0.25)])
 
 
-def test_the_box_of_the_doubt_is_that_of_the_evaluations(poor):
-    """Not the wider one in which the surrogate may be trusted, nor that of evaluations that count for nothing."""
+def test_a_gap_is_between_evaluations_that_count(poor):
+    """Not near those that were dropped as hopeless, nor those of zero density."""
     old = poor.evaluations
     points, values = [[40.0, 7.0], [-40.0, -6.0]], [-np.inf, -1e6]
     more = replace(
         old, points=np.concatenate([old.points, points]), log_density=np.concatenate([old.log_density, values])
     )
-    u = poor.surrogate.space.forward(poor.evaluations.points)
-    for post in (poor, replace(poor, evaluations=more), replace(poor, evaluations=more, refined=None)):
-        doubt = _Doubt.of(post, poor.surrogate, Suggestion())
-        assert_allclose((doubt.lower, doubt.upper), (u.min(axis=0), u.max(axis=0)))
-    bare = _Doubt.of(replace(poor, evaluations=None), poor.surrogate, Suggestion())
-    assert_array_equal(bare.lower, poor.refined.region.lower)
-    assert (bare.lower < doubt.lower).all()
+    weak = Weak.of(poor)
+    one, other = (Gap.of(each, poor.surrogate, weak, Suggesting()) for each in (poor, replace(poor, evaluations=more)))
+    assert_array_equal(one.points, other.points)
+    assert Gap.of(replace(poor, evaluations=None), poor.surrogate, weak, Suggesting()) is None
 
 
 def test_suggestions_are_where_the_density_is_not_zero(poor):
@@ -275,13 +284,13 @@ def test_suggestions_are_where_the_density_is_not_zero(poor):
 def test_the_first_choice_is_the_best_of_all(rng):
     surrogate = sparse_gp(rng)
     candidates, places = 1.5 * rng.normal(size=(50, 2)), 1.5 * rng.normal(size=(30, 2))
-    relevance = _Relevance(-4.0, 1.0, 1e-3, 0.01)
-    doubt = _Doubt(np.full(2, -9.0), np.full(2, 9.0), np.ones(2), 1.0)
-    batch = _Batch(surrogate, (candidates, places), relevance, doubt, 0.2)
+    relevance = Relevance(-4.0, 1.0, 1e-3, 0.01)
+    doubts = doubts_of(surrogate, np.concatenate([candidates, places]), 1.0)
+    batch = Batch(doubts, (candidates, places), relevance, 0.2)
     slope = relevance.slope(batch.mean_there, batch.variance_there)
     slow = []
     for one in candidates:
-        cross = 1.3**2 * sgpr.predict_covariance(surrogate.hyp, surrogate.factors, one[None], places)[0]
+        cross = sgpr.predict_covariance(surrogate.hyp, surrogate.factors, one[None], places)[0]
         slow.append((slope * cross**2).sum() / (surrogate.variance(one[None])[0] + 0.2**2))
     batch.choose(1)
     assert batch.chosen == [int(np.argmax(slow))]
@@ -295,7 +304,7 @@ def test_greedy_does_not_take_twins(rng):
 
 
 def test_places_matter_by_how_high_they_might_be():
-    relevance = _Relevance(-5.0, 2.0, 1e-3, 0.01)
+    relevance = Relevance(-5.0, 2.0, 1e-3, 0.01)
     slope = relevance.slope(np.array([0.0, -8.0, -8.0, -60.0]), np.array([0.04, 0.04, 4.0, 4.0]))
     weight = slope * (np.array([0.04, 0.04, 4.0, 4.0]) + 0.01)
     assert_allclose(weight, [1.0, np.exp(-2.6), 1.0, 1e-3])

@@ -72,14 +72,20 @@ class Progress:
 class CountedProgress:
     """Many pieces of work: they are counted as told, and there is a log record for each."""
 
-    def __init__(self, total: int, show: bool | None) -> None:
+    def __init__(self, total: int, show: bool | None, unit: str = "fit") -> None:
         self._done = 0
-        self._display = _display(total, show, _Counts(total))
+        self._display = _display(total, show, _Counts(total, unit))
 
-    def count(self, text: str) -> None:
-        """One of them has ended."""
+    def count(self, text: str, number: int = 1) -> None:
+        """One of them, or more, have ended."""
         logger.info(text)
-        self._done += 1
+        self._done += number
+        if self._display is not None:
+            self._display.say(text, self._done)
+
+    def say(self, text: str) -> None:
+        """What is being done right now."""
+        logger.debug(text)
         if self._display is not None:
             self._display.say(text, self._done)
 
@@ -193,15 +199,15 @@ class _Lines:
 class _Counts:
     """A line on stderr now and then that says how many are done; nothing if all are done soon."""
 
-    def __init__(self, parts: int) -> None:
-        self._parts, self._start = parts, time.perf_counter()
+    def __init__(self, parts: int, unit: str) -> None:
+        self._parts, self._unit, self._start = parts, unit, time.perf_counter()
         self._last = self._start
 
     def say(self, text: str, done: int) -> None:
         now = time.perf_counter()
         if now - self._last >= LEAST_BETWEEN or (done == self._parts and self._last > self._start):
             self._last = now
-            _write(f"vsbq: {done} of {self._parts} done, after {now - self._start:.1f} s")
+            _write(f"vsbq: {done} of {self._parts} {self._unit}s done, after {now - self._start:.1f} s")
 
     def close(self, done: int) -> None:
         """Nothing: the last of them was counted."""

@@ -18,6 +18,7 @@ from vsbq.numerics.contours import NEGLIGIBLE, POSTERIOR, contour_depth, near_to
 from vsbq.numerics.kernel import Hyperparameters, kernel
 from vsbq.numerics.mixture import Mixture, MixtureGradient
 from vsbq.numerics.optimise import GaussianPrior, maximise_with_prior
+from vsbq.numerics.sgpr import Variance
 from vsbq.numerics.shaping import shaping_sd
 from vsbq.numerics.subset import cluster_centres
 from vsbq.progress import Progress
@@ -60,6 +61,13 @@ class ExactGP:
 
     def variance(self, u):
         return exact.predict(self.hyp, self.factors, u)[1]
+
+    def variances(self, u):
+        """The noise of the mean is that of its weights of the values."""
+        chol, cross = self.factors.chol, kernel(self.factors.points, u, self.hyp)
+        weights = linalg.solve_lower(chol, linalg.solve_lower(chol, cross), transpose=True)
+        noise = np.einsum("ij,ij->i", chol, chol) - self.hyp.output_variance
+        return Variance(self.variance(u), np.minimum(noise @ weights**2, self.variance(u)))
 
     def covariance(self, a, b):
         return self.at(a).covariance(self.at(b))

@@ -21,6 +21,25 @@ def region(mean=normal, variance=lambda u: np.zeros(len(u)), **options):
     return TrustedRegion(Known(mean, variance), np.full(2, -2.0), np.full(2, 2.0), **limits)
 
 
+# The density
+
+
+@pytest.mark.parametrize(("noisy", "rise"), [(False, 0.3), (True, 0.1)])
+def test_noise_of_the_evaluations_makes_no_mass(noisy, rise):
+    """Only what they leave open counts as uncertainty of the density."""
+    model = Known(normal, lambda u: np.full(len(u), 0.6), noise_of=lambda u: np.full(len(u), 0.4))
+    found = TrustedRegion(model, np.full(2, -2.0), np.full(2, 2.0), most_variance=1.0, most_mean=1.0, noisy=noisy)
+    u = np.array([[0.0, 0.0], [1.0, -1.0]])
+    assert_allclose(found.log_density(u), normal(u) + rise)
+
+
+def test_evaluations_tell_whether_they_are_noisy(rng):
+    points = cloud(rng, 300)
+    for noise in (None, 1.0):
+        training = training_set(points, normal(points), noise)
+        assert TrustedRegion.around(Known(normal), training).noisy == (noise is not None)
+
+
 # How far it reaches
 
 

@@ -14,6 +14,7 @@ from vsbq.numerics import sgpr
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.mixture import Mixture
 from vsbq.progress import Progress
+from vsbq.numerics.sgpr import Variance
 from vsbq.steps.model import Prediction, predict
 from vsbq.steps.support import DRAWS, Support
 from vsbq.steps.surrogate.model import Surrogate
@@ -99,6 +100,7 @@ class Known:
     turn: Any = None  # from plain coordinates to its own
     rise: float = 0.0
     open_trends: Callable[[Any], Any] = lambda u: np.zeros((0, len(u)))
+    noise_of: Callable[[Any], Any] = lambda u: np.zeros(len(u))  # the part of the variance that is noise
     asked: list[int] = field(default_factory=list)  # points of each question about the variance
 
     @property
@@ -117,6 +119,9 @@ class Known:
     def variance(self, u):
         self.asked.append(len(u))
         return np.asarray(self.variance_of(u), dtype=float)
+
+    def variances(self, u):
+        return Variance(self.variance(u), np.asarray(self.noise_of(u), dtype=float))
 
     def changes(self, u):
         return np.zeros((0, len(u)))

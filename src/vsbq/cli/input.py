@@ -23,7 +23,17 @@ from vsbq.io.readers.columns import KNOWN, Roles, find_roles, questions
 from vsbq.io.readers.table import Column, Table
 from vsbq.posterior import Posterior
 
-__all__ = ["POSTERIOR", "Source", "load_posterior", "posterior_path", "read_files", "read_groups"]
+__all__ = [
+    "POSTERIOR",
+    "Source",
+    "guess_roles",
+    "load_posterior",
+    "posterior_path",
+    "read_files",
+    "read_groups",
+    "read_part",
+    "told",
+]
 
 POSTERIOR = "posterior.npz"  # in a folder that `vsbq fit` made
 
@@ -65,7 +75,7 @@ class _Part(NamedTuple):
 
 def read_files(paths: Sequence[Path], problem: Problem) -> Source:
     """The evaluations of one or several files together."""
-    read = [_read(path, problem) for path in paths]
+    read = [read_part(path, problem) for path in paths]
     together, roles = _together(read, problem)
     return Source(
         evaluations=together,
@@ -80,16 +90,16 @@ def read_groups(paths: Sequence[Path], problem: Problem, by: str) -> dict[str, C
     """The evaluations of each label in the column `by` of the files, to be made when they are asked for."""
     found: dict[str, list[_Part | Evaluations]] = {}
     for path in paths:
-        part = _read(path, problem, by)
+        part = read_part(path, problem, by)
         if isinstance(part, Evaluations):
             raise EvaluationsError(
-                f"{_told(path)}: it is a recorder's file, which has no column '{by}'. Leave out --by."
+                f"{told(path)}: it is a recorder's file, which has no column '{by}'. Leave out --by."
             )
         try:
             for label, table in part.table.split(by).items():
                 found.setdefault(label, []).append(_Part(path, table))
         except VsbqError as error:
-            raise EvaluationsError(f"{_told(path)}: ", error) from error
+            raise EvaluationsError(f"{told(path)}: ", error) from error
     return {label: partial(_labelled, parts, problem, f"{by}={label}") for label, parts in found.items()}
 
 
@@ -117,7 +127,8 @@ def _values_name(roles: Roles) -> str | None:
     return next((name for name in names if isinstance(name, str)), None)
 
 
-def _told(path: Path) -> str:
+def told(path: Path) -> str:
+    """The path for a message: quoted, and not too long."""
     text = repr(str(path))
     return text if len(text) <= 200 else f"{text[:100]}...{text[-90:]}"
 
@@ -125,7 +136,7 @@ def _told(path: Path) -> str:
 # Reading
 
 
-def _read(path: Path, problem: Problem, labels: str | None = None) -> _Part | Evaluations:
+def read_part(path: Path, problem: Problem, labels: str | None = None) -> _Part | Evaluations:
     """A table, or the evaluations of a recorder, which knows its own columns."""
     try:
         with tables.open_table(path) as stream:
@@ -139,13 +150,13 @@ def _read(path: Path, problem: Problem, labels: str | None = None) -> _Part | Ev
                 "it is a recorder's file, which knows its own columns. Leave out --column, --neg, --points, --sd."
             )
     except VsbqError as error:
-        raise EvaluationsError(f"{_told(path)}: ", error) from error
+        raise EvaluationsError(f"{told(path)}: ", error) from error
     except OSError as error:
-        raise EvaluationsError(f"{_told(path)}: it can't be read ({error.strerror}).") from error
+        raise EvaluationsError(f"{told(path)}: it can't be read ({error.strerror}).") from error
     stored = _tagged(Evaluations.from_file(path, **replace(problem, tag=None).evaluation_options()), problem.tag)
     if problem.params and set(problem.params) != set(stored.names):
         raise EvaluationsError(
-            f"{_told(path)}: its parameters are {names_in_words(stored.names)}, not {names_in_words(problem.params)}. "
+            f"{told(path)}: its parameters are {names_in_words(stored.names)}, not {names_in_words(problem.params)}. "
             "A recorder's file is taken with all of them."
         )
     return stored
@@ -171,28 +182,28 @@ def _common_roles(groups: Sequence[Sequence[_Part]], problem: Problem) -> Roles:
     found: list[tuple[_Part, Roles]] = []
     for part in (part for group in groups for part in group):
         try:
-            found.append((part, _guess(part.table, problem)))
+            found.append((part, guess_roles(part.table, problem)))
         except VsbqError as error:
-            raise EvaluationsError(f"{_told(part.path)}: ", error) from error
+            raise EvaluationsError(f"{told(part.path)}: ", error) from error
         first, roles = found[0]
         if found[-1][1] != roles:
             raise EvaluationsError(
-                f"{_told(part.path)}: its values are in {names_in_words(found[-1][1].named())}, those of "
-                f"{_told(first.path)} in {names_in_words(roles.named())}. Name the columns with --column."
+                f"{told(part.path)}: its values are in {names_in_words(found[-1][1].named())}, those of "
+                f"{told(first.path)} in {names_in_words(roles.named())}. Name the columns with --column."
             )
     return found[0][1] if found else Roles()
 
 
-def _guess(table: Table, problem: Problem) -> Roles:
+def guess_roles(table: Table, problem: Problem) -> Roles:
     """The roles as told or found by name; --neg turns the sign of what would be the log density."""
-    told: dict[str, Any] = dict(problem.columns)
+    given: dict[str, Any] = dict(problem.columns)
     likely = [name for name in table.columns if MINIMISED.fullmatch(_plain(name)) and name not in problem.params]
-    if problem.neg and not set(told) & set(VALUES) and not _has_values(table) and len(likely) == 1:
-        return find_roles(table, Roles(**told | {"neg_log_density": likely[0]}))
+    if problem.neg and not set(given) & set(VALUES) and not _has_values(table) and len(likely) == 1:
+        return find_roles(table, Roles(**given | {"neg_log_density": likely[0]}))
     try:
-        roles = find_roles(table, Roles(**told))
+        roles = find_roles(table, Roles(**given))
     except EvaluationsError as error:
-        if len(likely) == 1 and not set(told) & set(VALUES) and not questions(likely):
+        if len(likely) == 1 and not set(given) & set(VALUES) and not questions(likely):
             raise EvaluationsError(error, f" Perhaps: --column neg_log_density={likely[0]}") from error
         raise
     if not problem.neg:
@@ -216,7 +227,7 @@ def _plain(name: str) -> str:
 
 def _evaluations(group: Sequence[_Part], roles: Roles, problem: Problem) -> Evaluations:
     """One `Evaluations` from the tables of a group."""
-    label = _told(group[0].path) + (f" and {count_in_words(len(group) - 1, 'small file')}" if len(group) > 1 else "")
+    label = told(group[0].path) + (f" and {count_in_words(len(group) - 1, 'small file')}" if len(group) > 1 else "")
     try:
         both = [name for name in problem.params if name in roles.named()]
         if both:
@@ -237,16 +248,21 @@ def _stacked(group: Sequence[_Part]) -> Table:
     """The rows of all tables below one another."""
     first = group[0].table
     for path, table in group[1:]:
-        differ = sorted(set(table.columns) ^ set(first.columns))
+        differ = sorted(_with_numbers(table) ^ _with_numbers(first))
         if differ:
             raise EvaluationsError(
-                f"the columns of {_told(path)} differ in {names_in_words(differ)}. Fit only files with the same "
+                f"the columns of {told(path)} differ in {names_in_words(differ)}. Fit only files with the same "
                 "columns together."
             )
-    columns = {name: _column([part.table[name] for part in group]) for name in first.columns}
-    return Table(
-        columns, tuple(dict.fromkeys(note for part in group for note in part.table.notes)), (), first.parameters
-    )
+    common = [name for name in first.columns if all(name in part.table.columns for part in group)]
+    columns = {name: _column([part.table[name] for part in group]) for name in common}
+    notes = tuple(dict.fromkeys(note for part in group for note in part.table.notes))
+    return Table(columns, notes, (), first.parameters)
+
+
+def _with_numbers(table: Table) -> set[str]:
+    """The columns that are not words throughout, such as reasons, which nobody misses."""
+    return {name for name in table.columns if not table[name].is_text}
 
 
 def _column(parts: Sequence[Column]) -> Column:

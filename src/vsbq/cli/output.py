@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,10 @@ __all__ = [
 REPORT, LOG, SUMMARY = "report.html", "fit.log", "summary.json"
 SAMPLES = ("samples.csv", "samples.parquet")
 MOST_DRAWS = 10_000_000
+
+#: Columns of words by name.
+Words = Mapping[str, Sequence[str]]
+NO_WORDS: Words = MappingProxyType({})
 
 
 # What a fit is asked to leave
@@ -265,12 +270,12 @@ def write_new(path: Path, write: Callable[[Path], object], overwrite: bool) -> N
         draft.unlink(missing_ok=True)
 
 
-def table_text(names: Sequence[str], rows: Float[ndarray, "n d"]) -> str:
-    """CSV with a line of names and all digits of the numbers."""
+def table_text(names: Sequence[str], rows: Float[ndarray, "n d"], words: Words = NO_WORDS) -> str:
+    """CSV with a line of names and all digits of the numbers, and columns of words after them."""
     text = StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(rows.tolist())
+    writer.writerow([*names, *words])
+    writer.writerows([*row, *more] for row, *more in zip(rows.tolist(), *words.values(), strict=True))
     return text.getvalue()
 
 
@@ -283,11 +288,13 @@ def need_parquet() -> Any:
         raise ImportError("Parquet files need pyarrow: pip install 'vsbq[parquet]'. CSV files need nothing.") from error
 
 
-def write_table(path: Path, names: Sequence[str], rows: Float[ndarray, "n d"], *, parquet: bool) -> None:
-    """A table with a column for each parameter."""
+def write_table(
+    path: Path, names: Sequence[str], rows: Float[ndarray, "n d"], words: Words = NO_WORDS, *, parquet: bool
+) -> None:
+    """A table with a column for each parameter, and columns of words after them."""
     if not parquet:
-        path.write_bytes(table_text(names, rows).encode("utf-8", "backslashreplace"))
+        path.write_bytes(table_text(names, rows, words).encode("utf-8", "backslashreplace"))
         return
     pyarrow = need_parquet()
-    table = pyarrow.table(dict(zip(names, rows.T.copy(), strict=True)))
-    pyarrow.parquet.write_table(table, path, write_page_checksum=True)
+    columns = dict(zip(names, rows.T.copy(), strict=True)) | {name: list(column) for name, column in words.items()}
+    pyarrow.parquet.write_table(pyarrow.table(columns), path, write_page_checksum=True)

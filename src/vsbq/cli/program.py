@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from vsbq._version import __version__
-from vsbq.cli import audit, bench, compare, demo, fit, fit_many, report, sample, suggest
+from vsbq.cli import audit, bench, compare, demo, fit, fit_many, report, sample, suggest, update
 from vsbq.cli.terminal import UsageError, say_error
 from vsbq.errors import VsbqError, nearest
 
@@ -32,6 +32,7 @@ COMMANDS = {
     "report": report,
     "sample": sample,
     "suggest": suggest,
+    "update": update,
     "compare": compare,
     "bench": bench,
 }
@@ -45,11 +46,12 @@ examples:
   vsbq fit evaluations.csv -o out            posterior, samples and a report in the folder out
   vsbq fit-many data/*.csv -o fits           one fit for each file, resumable
   vsbq sample out -n 1000 > draws.csv        more draws
+  vsbq suggest out -n 20 -o batch.csv        what to evaluate next; then vsbq update out batch.csv -o out2
   vsbq compare out-model1 out-model2         which model?
 
 `vsbq COMMAND --help` tells the rest, with examples.
 Exit codes: 0 done, 1 it failed (why is on stderr), 2 wrong usage, 3 some fits of fit-many failed, 4 fitted but rejected
-(vsbq fit), 130 interrupted by Ctrl-C, 143 terminated.
+(vsbq fit, vsbq update), 130 interrupted by Ctrl-C, 143 terminated.
 """
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from vsbq._typing import Float, ndarray
 from vsbq.cli.input import load_posterior
@@ -14,7 +15,7 @@ from vsbq.cli.output import MOST_DRAWS, check_new, need_parquet, table_text, wri
 from vsbq.cli.terminal import Count, Terminal, add_output_options, add_seed, escaped, seed_of, write
 from vsbq.posterior import Posterior
 
-__all__ = ["DESCRIPTION", "EPILOG", "HELP", "add", "add_points", "leave_points", "run"]
+__all__ = ["DESCRIPTION", "EPILOG", "HELP", "Points", "add", "add_points", "leave_points", "run"]
 
 HELP = "draws from a saved posterior, as CSV"
 DESCRIPTION = """\
@@ -31,6 +32,13 @@ Exit codes: 0 done, 1 it failed (why is on stderr), 2 wrong usage, 130 interrupt
 """
 
 
+class Points(NamedTuple):
+    """Points, and words on each of them in columns by name."""
+
+    points: Float[ndarray, "n d"]
+    words: Mapping[str, Sequence[str]] = MappingProxyType({})
+
+
 def add(parser: ArgumentParser) -> None:
     """The options of the command."""
     add_points(parser, 4000, MOST_DRAWS)
@@ -39,7 +47,7 @@ def add(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Load, draw, write."""
-    return leave_points(options, "draws", lambda post, n, seed: post.sample(n, seed))
+    return leave_points(options, "draws", lambda post, n, seed: Points(post.sample(n, seed)))
 
 
 def add_points(parser: ArgumentParser, default: int, most: int) -> None:
@@ -52,7 +60,7 @@ def add_points(parser: ArgumentParser, default: int, most: int) -> None:
     add_output_options(parser)
 
 
-def leave_points(options: Namespace, what: str, make: Callable[[Posterior, int, int], Float[ndarray, "n d"]]) -> int:
+def leave_points(options: Namespace, what: str, make: Callable[[Posterior, int, int], Points]) -> int:
     """Load a posterior and write points from it to where the options say."""
     terminal = Terminal.of(options)
     target, seed = options.output, seed_of(options.seed)
@@ -63,20 +71,22 @@ def leave_points(options: Namespace, what: str, make: Callable[[Posterior, int, 
         if target is not None:
             check_new(target, options.overwrite)
         post = load_posterior(options.posterior)
-        points = make(post, options.n, seed)
+        points, words = make(post, options.n, seed)
         facts: dict[str, Any] = {"names": list(post.names), "n": len(points), "seed": seed}
         if target is None:
-            _print(terminal, facts | {what: points.tolist()}, post.names, points)
+            lists = {what: points.tolist()} | {f"{name}s": list(column) for name, column in words.items()}
+            _print(terminal, facts | lists, table_text(post.names, points, words))
         else:
-            write_new(target, lambda draft: write_table(draft, post.names, points, parquet=parquet), options.overwrite)
+            table = post.names, points, words
+            write_new(target, lambda draft: write_table(draft, *table, parquet=parquet), options.overwrite)
             terminal.say(f"{len(points)} {what} in {escaped(str(target))} (--seed {seed} repeats them)")
             terminal.result(facts | {"file": str(target)})
     return 0
 
 
-def _print(terminal: Terminal, facts: dict[str, Any], names: Sequence[str], points: Float[ndarray, "n d"]) -> None:
+def _print(terminal: Terminal, facts: dict[str, Any], table: str) -> None:
     """The table itself is the output: it is printed even if nothing else should be."""
     if terminal.json:
         terminal.result(facts)
     else:
-        write(table_text(names, points).removesuffix("\n"), sys.stdout)
+        write(table.removesuffix("\n"), sys.stdout)

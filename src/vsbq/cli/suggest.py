@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from vsbq.cli.sample import add_points, leave_points
+from vsbq.cli.sample import Points, add_points, leave_points
+from vsbq.posterior import Posterior
 
 __all__ = ["DESCRIPTION", "EPILOG", "HELP", "add", "run"]
 
 HELP = "which points to evaluate next"
 DESCRIPTION = """\
-Print the points whose evaluation would reduce the uncertainty of a posterior most, the most telling first. Evaluate
-them with your model, add the rows to your table (or make a second one), and fit again.
+Print the points whose evaluation would reduce the uncertainty of a posterior most, the most telling first, each with
+the reason for it. Evaluate them with your model, write the values beside them, and pass the table to `vsbq update`.
 """
 EPILOG = """\
 examples:
-  vsbq suggest out -n 100 -o next.csv
-  vsbq fit evaluations.csv next-evaluated.csv -o out2
+  vsbq suggest out -n 20 -o batch.csv
+  ... your own program adds a column log_density ...
+  vsbq update out batch.csv -o out2
 
 Exit codes: 0 done, 1 it failed (why is on stderr), 2 wrong usage, 130 interrupted.
 """
@@ -32,4 +34,9 @@ def add(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Load, choose, write."""
-    return leave_points(options, "points", lambda post, n, seed: post.suggest(n, seed))
+    return leave_points(options, "points", _suggest)
+
+
+def _suggest(post: Posterior, n: int, seed: int) -> Points:
+    found = post.suggestions(n, seed)
+    return Points(found.points, {"reason": found.reasons})

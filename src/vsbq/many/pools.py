@@ -19,7 +19,7 @@ from typing import Any
 from vsbq.errors import FitError, VsbqError
 from vsbq.many.job import Job, Outcome, failed, run
 
-__all__ = ["in_processes", "in_turn", "on_dask"]
+__all__ = ["in_processes", "in_turn", "on_dask", "processes"]
 
 Ended = Generator[tuple[Job, Outcome], None, None]
 
@@ -58,7 +58,7 @@ def _until_one_is_killed(
     jobs: Iterator[Job], workers: int, lost: list[Job]
 ) -> Generator[tuple[Job, Outcome], None, bool]:
     """Outcomes of all jobs, unless a process is killed: then what was under way is lost, and there may be more."""
-    executor = _executor(workers)
+    executor = processes(workers)
     running: dict[Future[Outcome], Job] = {}
     try:
         while not lost:
@@ -85,7 +85,7 @@ def _ended(future: Future[Outcome], job: Job, lost: list[Job]) -> Ended:
 
 def _alone(job: Job) -> Outcome:
     """A job in a process that does nothing else."""
-    executor = _executor(1)
+    executor = processes(1)
     try:
         future = _submit(executor, job)
         error = future.exception()
@@ -110,13 +110,13 @@ def _submit(executor: Any, job: Job) -> Future[Outcome]:
     return future
 
 
-def _executor(workers: int) -> Any:
+def processes(workers: int) -> Any:
     """Processes that need no guard in the user's script, since they don't import it."""
     try:
         loky = import_module("joblib.externals.loky")
     except ImportError as error:
         raise ImportError(
-            "fits in several processes need joblib: pip install 'vsbq[many]'. With workers=1 they need nothing."
+            "several processes need joblib: pip install 'vsbq[many]'. With workers=1 nothing is needed."
         ) from error
     return loky.ProcessPoolExecutor(workers, env=ONE_THREAD, initializer=_end_with, initargs=(os.getpid(),))
 

@@ -359,15 +359,35 @@ def predict_mean(hyp: Hyperparameters, factors: Factors | Mean, x: Float[ndarray
     return out
 
 
+class Variance(NamedTuple):
+    """The posterior variance of the latent log density at each point, and the part of it that is the evaluations' own
+    noise: that of the mean, if the evaluations were repeated."""
+
+    total: Float[ndarray, " n"]
+    by_noise: Float[ndarray, " n"]
+
+
 def predict_variance(hyp: Hyperparameters, factors: Factors, x: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
     """Posterior variance of the latent log density, the diagonal of Eq. 19."""
-    out = np.empty(len(x))
+    return predict_variances(hyp, factors, x, noise=False).total
+
+
+def predict_variances(
+    hyp: Hyperparameters, factors: Factors, x: Float[ndarray, "n d"], *, noise: bool = True
+) -> Variance:
+    """The posterior variance and its part that is noise, aᵀ V⁻¹ (V − I) V⁻¹ a with a = L⁻¹ k; zero if not asked for."""
+    total, by_noise = np.empty(len(x)), np.zeros(len(x))
     whiten, whiten_v = (linalg.inverse_lower(chol) for chol in (factors.chol_kernel, factors.chol_v))
     for rows in _chunks(len(x)):
         prior = linalg.times_lower(whiten, kernel(factors.inducing, x[rows], hyp))
         post = linalg.times_lower(whiten_v, prior)
-        out[rows] = hyp.output_variance - np.einsum("mn,mn->n", prior, prior) + np.einsum("mn,mn->n", post, post)
-    return np.maximum(out, 0.0)
+        known = np.einsum("mn,mn->n", post, post)
+        total[rows] = hyp.output_variance - np.einsum("mn,mn->n", prior, prior) + known
+        if noise:
+            twice = linalg.times_lower(whiten_v, post, transpose=True)
+            by_noise[rows] = known - np.einsum("mn,mn->n", twice, twice)
+    total = np.maximum(total, 0.0)
+    return Variance(total, np.clip(by_noise, 0.0, total))
 
 
 def predict_covariance(

@@ -20,6 +20,7 @@ from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import density, moments
 from vsbq.posterior.density import CutDraws
 from vsbq.posterior.diagnosis import Diagnosis, diagnose
+from vsbq.posterior.improvement import Improvement
 from vsbq.posterior.marginal import Marginal
 from vsbq.posterior.prior import PriorChange
 from vsbq.posterior.summary import LEVEL, Summary
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from vsbq.analysis.check import Check
     from vsbq.analysis.comparison import Comparison
+    from vsbq.analysis.suggest import Suggestions
     from vsbq.io.files.starts import LivePoints, MassMatrix
 
 
@@ -59,6 +61,7 @@ class Posterior:
     support: Support | None = None  # where the density is not zero; None if it nowhere is
     tag: str | None = None  # which model and data it is of: that of the evaluations, where they are here
     diagnosis: Diagnosis | None = None  # made by the fit, or loaded; `diagnose` makes it where it is missing
+    improvement: Improvement | None = None  # what `improve` did; not kept in files
 
     def __post_init__(self) -> None:
         if self.evaluations is not None:
@@ -217,12 +220,32 @@ class Posterior:
     def suggest(self, n: int, rng: RandomState = None, *, seed: Seed = None) -> Float[ndarray, "n d"]:
         """n points in the user's space whose evaluation would reduce the uncertainty of this posterior most.
 
-        They lie where the surrogate is uncertain and the density may be high, also beyond the evaluations, the most
-        telling ones first. Evaluate them all and pass the values to `update`.
+        They lie where something may be wrong and the density may be high: also beyond the evaluations, where nobody
+        has looked yet. Evaluate them all and pass the values to `update`. The most telling ones come first.
         """
         from vsbq.analysis.suggest import suggest
 
         return suggest(self, n, one_of(rng, seed))
+
+    def suggestions(self, n: int, rng: RandomState = None, *, pending: ArrayLike | None = None) -> Suggestions:
+        """The points of `suggest` with a reason for each: `points`, `reasons`, and a table if it is printed.
+
+        `pending` are points whose values are still to come, or whose evaluation failed: others are chosen.
+        """
+        from vsbq.analysis.suggest import suggestions
+
+        return suggestions(self, n, rng, pending)
+
+    def improve(self, log_density: Callable[[ndarray], Any], max_calls: int, **options: Any) -> Posterior:
+        """Call the model where it helps most, until the verdict is "trusted" or the calls are used up.
+
+        `log_density` takes one point (D,) and returns a number, or a pair of it and the sd of its noise. Options are
+        `batch`, `workers`, `executor`, `record`, `log_density_sd`, `settings`, `rng` and `progress`, those of
+        `vsbq.improve.improve`; `improvement` of the result says how it went.
+        """
+        from vsbq.improve import improve
+
+        return improve(self, log_density, max_calls, **options)
 
     def update(
         self,

@@ -13,6 +13,7 @@ import numpy as np
 from vsbq._typing import ArrayLike, Float, Int, ndarray
 from vsbq.data.transform import ModelSpace
 from vsbq.numerics.mixture import Mixture, MixtureGradient
+from vsbq.numerics.sgpr import Variance
 
 __all__ = ["LocatedPoints", "LogDensityModel", "Prediction", "predict"]
 
@@ -73,6 +74,9 @@ class LogDensityModel(Protocol):
 
     def variance(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """Its variance at each point."""
+
+    def variances(self, u: Float[ndarray, "n d"]) -> Variance:
+        """Its variance at each point, and the part of it that is the evaluations' own noise."""
 
     def covariance(self, a: Float[ndarray, "n d"], b: Float[ndarray, "k d"]) -> Float[ndarray, "n k"]:
         """Its covariance between two sets of points."""

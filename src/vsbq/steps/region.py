@@ -69,6 +69,7 @@ class TrustedRegion:
     guessed_variance: float = np.inf  # above it the surrogate rather guesses than knows
     support: Support | None = None
     stray: Stray | None = None  # evaluations of zero density that no edge keeps out
+    noisy: bool = False  # whether the evaluations are
 
     @classmethod
     def around(cls, surrogate: LogDensityModel, training: TrainingSet, support: Support | None = None) -> TrustedRegion:
@@ -82,19 +83,24 @@ class TrustedRegion:
         low, high = training.points.min(axis=0), training.points.max(axis=0)
         far = BEYOND * (high - low)
         stray = Stray.of(training, support)
-        return cls(surrogate, low - far, high + far, slack**2, top, MOST_RISE, guessed, support, stray)
+        return cls(surrogate, low - far, high + far, slack**2, top, MOST_RISE, guessed, support, stray, training.noisy)
 
     def log_density(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """Log of the density that the surrogate expects, E exp f = exp(mean + variance / 2), relative to its offset,
         times the probability that the density is not zero; NaN outside the region.
 
-        The mean alone would be the density of one surrogate, the likeliest. All that agree with the evaluations have
-        their say here: where they differ, the posterior is wider.
+        The mean alone would be the density of one surrogate, the likeliest. All surrogates that agree with the
+        evaluations count here: where they differ, the posterior is wider. The part of the variance that is the
+        evaluations' own noise does not count: that noise is in the mean already, whose exponential is too large by it
+        where the log density is smoother than the kernel allows.
         """
         log_density = self.claimed_mean(u)
         rows = np.flatnonzero(np.isfinite(log_density))
-        variance = self.surrogate.variance(u[rows])
-        log_density[rows] += np.minimum(0.5 * variance, self.most_rise)
+        if self.noisy:
+            variance, noise = self.surrogate.variances(u[rows])
+        else:
+            variance, noise = self.surrogate.variance(u[rows]), np.zeros(len(rows))
+        log_density[rows] += np.minimum(0.5 * (variance - noise), self.most_rise)
         log_density[rows[variance > self.most_variance]] = np.nan
         return log_density
 

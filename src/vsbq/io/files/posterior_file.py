@@ -309,7 +309,7 @@ def _take_apart_refined(refined: Refined) -> tuple[RefinedHeader, Arrays]:
     }
     scalars = (region.most_variance, region.most_mean, region.most_rise)
     guessed = region.guessed_variance if np.isfinite(region.guessed_variance) else None
-    return RefinedHeader(len(refined.points), *scalars, guessed), arrays
+    return RefinedHeader(len(refined.points), *scalars, guessed, region.noisy), arrays
 
 
 def _put_together_refined(
@@ -323,7 +323,7 @@ def _put_together_refined(
     guessed = np.inf if kept.guessed_variance is None else kept.guessed_variance
     require((box[0] <= box[1]).all() and guessed >= 0, "the region in which the surrogate is trusted makes no sense")
     scalars = (kept.most_variance, kept.most_mean, kept.most_rise)
-    region = TrustedRegion(surrogate, *box, *scalars, guessed, support)
+    region = TrustedRegion(surrogate, *box, *scalars, guessed, support, noisy=kept.noisy)
     weights, to_mixture = arrays["refined_weights"], arrays["refined_mixture_weights"]
     for each in (weights, to_mixture):
         require((each >= 0).all() and abs(each.sum() - 1) < 1e-6, "the weights of the refined draws don't sum to one")

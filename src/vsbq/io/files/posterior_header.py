@@ -58,6 +58,7 @@ class RefinedHeader(NamedTuple):
     most_mean: float
     most_rise: float = 0.0
     guessed_variance: float | None = None  # None where it is infinite
+    noisy: bool = False
 
 
 class SupportHeader(NamedTuple):

@@ -96,6 +96,11 @@ class Surrogate:
         within = sgpr.predict_variance(self.hyp, self.factors, u)
         return within + (self.differences(u) ** 2).sum(axis=0)
 
+    def variances(self, u: Float[ndarray, "n d"]) -> sgpr.Variance:
+        """The same, and the part of it that is the evaluations' own noise."""
+        within = sgpr.predict_variances(self.hyp, self.factors, u)
+        return within._replace(total=within.total + (self.differences(u) ** 2).sum(axis=0))
+
     def covariance(self, a: Float[ndarray, "n d"], b: Float[ndarray, "k d"]) -> Float[ndarray, "n k"]:
         """Posterior covariance between two sets of points, Eq. 19, with what the sisters differ by."""
         within = sgpr.predict_covariance(self.hyp, self.factors, a, b)
