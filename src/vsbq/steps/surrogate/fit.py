@@ -40,11 +40,13 @@ def fit_sparse_gp(
     first, *others = learn_sisters(training, settings, rng, progress)
     pool, proposal = candidates(training, settings, rng), first
     count, most = settings.first_inducing(training.dimension), settings.last_inducing(training.dimension)
-    if training.noisy:  # each evaluation tells less
+    few = len(training) < 2 * settings.coarse[-1].points * training.dimension  # so that sisters share some
+    if training.noisy or few:
         proposal = learn_finer(first, settings.fine, False, settings, rng, progress)
+    if training.noisy:  # each evaluation tells less
         others = [learn_finer(one, settings.fine, False, settings, rng, progress, part=PART) for one in others]
     tried = tried_out(proposal, pool, count, settings, rng.spawn(1)[0])
-    if not training.noisy and max(tried.miss, tried.found.missed) > settings.tolerable_miss:
+    if proposal is first and max(tried.miss, tried.found.missed) > settings.tolerable_miss:
         proposal = learn_finer(proposal, settings.fine, tried.poor(settings), settings, rng, progress)
         tried = tried_out(proposal, pool, count, settings, rng.spawn(1)[0])
     if tried.poor(settings):

@@ -61,8 +61,8 @@ class SparseGP:
     """How the surrogate is fitted. Counts "per dimension" are multiplied by D.
 
     Hyperparameters are learnt from coarse to fine: most steps need few evaluations. The fine level follows where
-    held-out evaluations are missed, or noise makes each of them tell less; the finest one where even those are missed
-    that the surrogate was fitted to.
+    held-out evaluations are missed, where there are few, or where noise makes each of them tell less; the finest one
+    where even those are missed that the surrogate was fitted to.
     """
 
     shaping: Shaping = field(default_factory=Shaping)
