@@ -27,7 +27,7 @@ from vsbq.report.curves import marginal_curve
 from vsbq.report.densities import SHARES, middles, surface
 from vsbq.report.digits import Digits, ticks
 from vsbq.report.numbers import Numbers, Support
-from vsbq.report.pictures import CornerPicture, _drawable
+from vsbq.report.pictures import Picture, _drawable
 from vsbq.report.process import ERRORS, _errors
 from vsbq.report.repeat import fingerprint
 from vsbq.settings import Steps
@@ -107,7 +107,7 @@ def with_history(d: int = 2, method: str = "importance", **options) -> Posterior
 @pytest.fixture
 def no_corner(monkeypatch) -> None:
     """The corner plot takes most of the time: tests of everything else do without."""
-    monkeypatch.setattr("vsbq.report.page.corner_picture", lambda _: CornerPicture.none("left out in this test"))
+    monkeypatch.setattr("vsbq.report.page.corner_picture", lambda _: Picture.none("left out in this test"))
 
 
 @pytest.fixture(scope="module")
