@@ -59,7 +59,7 @@ def diagnosis_picture(posterior: Posterior) -> Picture:
 
         return plot_diagnosis(drawable)
 
-    return _drawn(posterior, "The overview of the checks", draw)
+    return _drawn(posterior, "The pictures of the checks", draw)
 
 
 def reason_picture(posterior: Posterior, finding: Finding) -> Picture:
@@ -77,7 +77,7 @@ def _drawn(posterior: Posterior, what: str, draw: Callable[[Posterior], Figure])
     try:
         import matplotlib.style
     except ImportError:
-        return Picture.none(f'{what} needs matplotlib: pip install "vsbq[plot]", then write the report.')
+        return Picture.none(f'For this, matplotlib is needed: pip install "vsbq[plot]", then write the report. Missing: {what}.')
     try:
         with matplotlib.style.context("default"):
             names = tuple(_drawable(name, i) for i, name in enumerate(posterior.names))
