@@ -37,9 +37,7 @@ QUESTIONS = {
 }
 
 
-def the_checks(
-    posterior: Posterior, support: Support | None, picture: Picture, reasons: dict[str, Picture]
-) -> Markup:
+def the_checks(posterior: Posterior, support: Support | None, picture: Picture, reasons: dict[str, Picture]) -> Markup:
     """The section on the verdict."""
     found = posterior.diagnose()
     return element(

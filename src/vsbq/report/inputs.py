@@ -41,7 +41,9 @@ def what_went_in(posterior: Posterior) -> Markup:
 
 def _lead(posterior: Posterior) -> Markup:
     known = "Each evaluation is a point, that is a value for every parameter, and the log density of the model there: "
-    known += "the log of likelihood times prior. An optimiser or another program made them; for this page the model was "
+    known += (
+        "the log of likelihood times prior. An optimiser or another program made them; for this page the model was "
+    )
     known += "not called again."
     if posterior.evaluations is None:
         known += (

@@ -77,7 +77,7 @@ def _drawn(posterior: Posterior, what: str, draw: Callable[[Posterior], Figure])
     try:
         import matplotlib.style
     except ImportError:
-        return Picture.none(f'For this, matplotlib is needed: pip install "vsbq[plot]", then write the report. Missing: {what}.')
+        return Picture.none(f'{what} can only be drawn with matplotlib: pip install "vsbq[plot]".')
     try:
         with matplotlib.style.context("default"):
             names = tuple(_drawable(name, i) for i, name in enumerate(posterior.names))
