@@ -1,9 +1,9 @@
 """Corner plot: every parameter, every pair, and the evaluations that the posterior rests on.
 
-The densities of a mixture, of one parameter or of two, are exact but for the means over cells that one parameter's curve
-shows; those of a refined posterior are so up to a smooth factor;
-the levels of the contours are those above which 50 % and 90 % of its draws lie. Reference draws are smoothed: a
-histogram and a Gaussian whose width is chosen by cross-validation.
+The densities of a mixture, of one parameter or of two, are exact, but that the curves of one parameter are means over
+cells; those of a refined posterior are so up to a smooth factor. The levels of the contours are those above which 50 %
+and 90 % of its draws lie. Reference draws are smoothed: a histogram and a Gaussian whose width is chosen by
+cross-validation.
 """
 
 from __future__ import annotations

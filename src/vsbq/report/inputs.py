@@ -40,11 +40,11 @@ def what_went_in(posterior: Posterior) -> Markup:
 
 
 def _lead(posterior: Posterior) -> Markup:
-    known = "Each evaluation is a point, that is a value for every parameter, and the log density of the model there: "
-    known += (
-        "the log of likelihood times prior. An optimiser or another program made them; for this page the model was "
+    known = (
+        "Each evaluation is a point, that is a value for every parameter, and the log density of the model there: the "
+        "log of likelihood times prior. An optimiser or another program made them; the model was not called again "
+        "for this page."
     )
-    known += "not called again."
     if posterior.evaluations is None:
         known += (
             " The evaluations themselves are not stored with this posterior; what follows is what is known of them."

@@ -14,8 +14,8 @@ CAPTIONS = {
     "input": "The evaluations in the order in which they came: their log density, in nats below the best.",
     "cut off": "The posterior of the parameter that is cut off (blue), with the evaluations (grey, right axis). The "
     "dashed line is where the evaluations end before the posterior does.",
-    "beyond": "The posterior of the parameter that is nearest to a cut (blue), with the evaluations (grey, right axis). "
-    "The tails should reach low evaluations on both sides.",
+    "beyond": "The posterior of the parameter that is nearest to a cut (blue), with the evaluations (grey, right "
+    "axis). The tails should reach low evaluations on both sides.",
     "support": "Points in and around the posterior: how high the surrogate is there, against the distance from the "
     "middle of the posterior. Orange points lie where the surrogate is not trusted; they should be far below the "
     "line, which is the best evaluation.",
