@@ -145,7 +145,8 @@ def test_a_real_fit_has_every_section(fitted, tmp_path):
     assert all(int(b[1]) - int(a[1]) <= 1 for a, b in pairwise(headings))
     links = [attributes["href"] for attributes in page.all("a")]
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
-    assert len(links) == 11  # to the content, its six sections, and two figures that enlarge and close
+    doubts = page.source.count(">See the picture<")
+    assert len(links) == 11 + doubts  # to the content, its six sections, and two figures that enlarge and close
     assert {link.removeprefix("#") for link in links} <= set(ids)
     assert len(ids) == len(set(ids))
     sections = [attributes["id"] for attributes in page.all("section")]

@@ -90,7 +90,7 @@ def table(
     column, for screens on which each row becomes a paragraph.
     """
     top = element("tr", *(element("th", title, scope="col") for title in head))
-    labels = [None] * len(head) if wide else [title or None for title in head]
+    labels: list[str | None] = [None] * len(head) if wide else [title or None for title in head]
     body = [element("tr", element("th", first, scope="row"), *map(_cell, rest, labels[1:])) for first, *rest in rows]
     whole = element("table", element("thead", top), element("tbody", *body), class_=class_)
     return scroll(whole, label) if wide else whole
