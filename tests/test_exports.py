@@ -41,7 +41,7 @@ def post() -> Posterior:
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.multivariate_normal(MEAN, 2 * COV, 300), rng.uniform(40, 60, (10, 2))])
     settings = Steps(
-        surrogate=SparseGP(inducing_per_dimension=25, rounds=2, turn=False),
+        surrogate=SparseGP(inducing_per_dimension=25, turn=False),
         mixture=VariationalMixture(max_components=2),
         refinement=Refinement(draws=10_000),
     )

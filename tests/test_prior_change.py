@@ -24,7 +24,7 @@ from vsbq.steps.support import learn_support
 from vsbq.steps.surrogate.fit import SparseGP
 
 SETTINGS = Steps(
-    surrogate=SparseGP(inducing_per_dimension=25, rounds=2, turn=False),
+    surrogate=SparseGP(inducing_per_dimension=25, turn=False),
     mixture=VariationalMixture(max_components=3),
     refinement=Refinement(draws=15_000),
 )

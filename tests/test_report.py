@@ -27,7 +27,7 @@ from vsbq.report.curves import marginal_curve
 from vsbq.report.densities import SHARES, middles, surface
 from vsbq.report.digits import Digits, ticks
 from vsbq.report.numbers import Numbers, Support
-from vsbq.report.pictures import CornerPicture, _drawable
+from vsbq.report.pictures import Picture, _drawable
 from vsbq.report.process import ERRORS, _errors
 from vsbq.report.repeat import fingerprint
 from vsbq.settings import Steps
@@ -107,11 +107,15 @@ def with_history(d: int = 2, method: str = "importance", **options) -> Posterior
 @pytest.fixture
 def no_corner(monkeypatch) -> None:
     """The corner plot takes most of the time: tests of everything else do without."""
-    monkeypatch.setattr("vsbq.report.page.corner_picture", lambda _: CornerPicture.none("left out in this test"))
+    monkeypatch.setattr("vsbq.report.page.corner_picture", lambda _: Picture.none("left out in this test"))
 
 
 @pytest.fixture(scope="module")
 def fitted() -> Posterior:
+    return real_fit()
+
+
+def real_fit() -> Posterior:
     """A real fit of three parameters, bounded and noisy, which is refined."""
     rng = np.random.default_rng(0)
     points = rng.normal([0.5, 2.0, 0.0], [0.2, 1.0, 1.0], (400, 3))
@@ -141,9 +145,12 @@ def test_a_real_fit_has_every_section(fitted, tmp_path):
     assert all(int(b[1]) - int(a[1]) <= 1 for a, b in pairwise(headings))
     links = [attributes["href"] for attributes in page.all("a")]
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
-    assert len(links) == 8
+    doubts = page.source.count(">See the picture<")
+    assert len(links) == 11 + doubts  # to the content, its six sections, and two figures that enlarge and close
     assert {link.removeprefix("#") for link in links} <= set(ids)
     assert len(ids) == len(set(ids))
+    sections = [attributes["id"] for attributes in page.all("section")]
+    assert sections == ["posterior", "evidence", "checks", "fit", "input", "repeat"]
     for words in ("My fit", "3 parameters", f"{len(fitted.evaluations)} evaluations", "normalised prior", "importance"):
         assert words in page.words
     for missing in ("not recorded", "not in this file", "could not be drawn", "nan"):
@@ -179,6 +186,13 @@ def test_figures_are_inside_and_described(fitted, tmp_path):
     curves = page.all("svg")
     assert len(curves) == 3
     assert all(curve["role"] == "img" and "median" in curve["aria-label"] for curve in curves)
+
+
+def test_the_verdict_comes_first_then_the_parameters_and_the_corner_plot(fitted, tmp_path):
+    page = page_of(fitted, tmp_path)
+    places = [page.source.index(words) for words in ("<h1", "Verdict:", 'aria-label="Summary', 'id="corner"')]
+    assert places == sorted(places)
+    assert places[-1] < page.source.index("Each parameter by itself") < page.source.index('id="evidence"')
 
 
 @pytest.mark.parametrize("d", [1, 2, 5])

@@ -18,6 +18,7 @@ from test_report import NASTY, history
 from vsbq.report import write_report
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
 DRIVER = shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
@@ -56,6 +57,19 @@ while (walker.nextNode()) {
   found.set([ink, ...grounds].join('|'), walker.currentNode.data.trim().slice(0, 30))
 }
 return [...found]
+"""
+
+#: Pictures without a text in their place, and links without words.
+UNDESCRIBED = """
+return [...document.querySelectorAll('img, svg, a')]
+  .filter(e => (e.alt || e.getAttribute('aria-label') || (e.tagName == 'A' && e.textContent) || '').trim().length < 5)
+  .map(e => e.outerHTML.slice(0, 60))
+"""
+
+#: Boxes of tables: whether the table goes on to the side, and how high the words are that say so.
+HINTS = """
+return [...document.querySelectorAll('.scroll:has(> table)')].map(
+  box => [box.scrollWidth > box.clientWidth, parseFloat(getComputedStyle(box, '::after').height)])
 """
 
 
@@ -148,14 +162,15 @@ def faint_texts(browser) -> list[str]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("width", [390, 768, 1280])
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_opens_and_fits(browser, pages, name, width, scheme):
     show(browser, pages[name], width, scheme)
     browser.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
     assert complaints(browser) == []
     assert faint_texts(browser) == []
-    assert browser.execute_script("return document.images.length") == 1
+    assert browser.execute_script("return document.images.length") == 2
+    assert browser.execute_script(UNDESCRIBED) == []
     body = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert (luminance(colour(body)) > 0.5) == (scheme == "light")
 
@@ -190,6 +205,46 @@ def test_wide_tables_scroll_and_keys_reach_them(browser, pages):
     assert all(index == 0 and label for _, index, label in boxes)
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_tables_say_whether_they_go_on_to_the_side(browser, pages, width):
+    show(browser, pages["nasty"], width)
+    hints = browser.execute_script(HINTS)
+    assert any(goes_on for goes_on, _ in hints)
+    assert all((height > 10) == goes_on for goes_on, height in hints)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_figure_enlarges_and_closes_without_a_script(browser, pages, width):
+    show(browser, pages["nasty"], width)
+    seen = "const i = document.images[0]; return [i.getBoundingClientRect().width, i.naturalWidth]"
+    before, natural = browser.execute_script(seen)
+    assert before < natural
+    browser.find_element("css selector", "#corner .enlarge").send_keys(Keys.ENTER)
+    assert browser.execute_script(seen)[0] >= natural
+    corner = "return getComputedStyle(document.getElementById('corner')).position"
+    assert browser.execute_script(corner) == "fixed"
+    assert browser.execute_script(STICKING_OUT) == []
+    browser.find_element("css selector", "#corner .close").click()
+    assert browser.execute_script(corner) == "static"
+    assert browser.execute_script(seen)[0] == before
+
+
+def test_the_first_screen_has_verdict_table_and_corner_plot(browser, pages):
+    ends = "return ['.verdict', '#posterior table', '#corner img'].map(e => {"
+    ends += "const box = document.querySelector(e).getBoundingClientRect(); return [box.top, box.bottom, box.left]})"
+    show(browser, pages["compact"], 1280)
+    verdict, table, image = browser.execute_script(ends)
+    assert verdict[1] <= table[0]
+    assert table[1] < 900
+    assert image[0] < 450  # beside the table, not below it
+    assert image[2] > table[2] + 400
+    show(browser, pages["compact"], 390)
+    verdict, table, image = browser.execute_script(ends)
+    assert verdict[1] <= table[0]
+    assert table[0] < 900
+    assert table[1] <= image[0]
+
+
 def test_a_page_of_its_own_has_no_network(browser, pages, tmp_path):
     source = pages["one"].read_text(encoding="utf-8")
     smuggled = tmp_path / "smuggled.html"
@@ -203,10 +258,11 @@ def test_the_checks_can_fail(browser, tmp_path):
     bad = tmp_path / "bad.html"
     bad.write_text(
         "<body style='background:#fff'><p style='width:3000px;color:#bbb'>wide</p><img src='nowhere.png' alt='gone'>"
-        "<svg height='3' class='marginal'></svg><script>throw Error('oh no')</script>"
+        "<svg height='3' class='marginal'></svg><a href='#'></a><script>throw Error('oh no')</script>"
     )
     show(browser, bad, 390)
     found = " ".join(complaints(browser))
     for words in ("oh no", "pixels wide", "P.", "gone", "flat", "nowhere.png"):
         assert words in found
     assert len(faint_texts(browser)) == 1
+    assert len(browser.execute_script(UNDESCRIBED)) == 3  # "gone" is too short for a description

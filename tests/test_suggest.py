@@ -29,7 +29,7 @@ ROOT = np.array([[1.0, 0.0], [0.7, 0.5]])
 RIGHT = 2.0  # sd of the first direction on its right side; on its left it is 1
 FAST = Steps(
     noise=None,
-    surrogate=SparseGP(turn=False, exact_points=100, rounds=2),
+    surrogate=SparseGP(turn=False, exact_points=100),
     mixture=VariationalMixture(max_components=6, adapt=((5_000, 10), (10_000, 10)), elbo_draws=20_000),
     refinement=Refinement(draws=10_000),
 )

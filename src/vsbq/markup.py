@@ -86,17 +86,19 @@ def table(
 ) -> Markup:
     """A table whose first column holds the names of its rows; a wide one scrolls in a box of its own.
 
-    A cell that is a complete `<td>` is taken as it is.
+    A cell that is a complete `<td>` is taken as it is; others of a table that is not wide carry the title of their
+    column, for screens on which each row becomes a paragraph.
     """
     top = element("tr", *(element("th", title, scope="col") for title in head))
-    body = [element("tr", element("th", first, scope="row"), *map(_cell, rest)) for first, *rest in rows]
+    labels: list[str | None] = [None] * len(head) if wide else [title or None for title in head]
+    body = [element("tr", element("th", first, scope="row"), *map(_cell, rest, labels[1:])) for first, *rest in rows]
     whole = element("table", element("thead", top), element("tbody", *body), class_=class_)
     return scroll(whole, label) if wide else whole
 
 
-def _cell(content: str) -> Markup:
+def _cell(content: str, label: str | None) -> Markup:
     complete = isinstance(content, Markup) and content.startswith("<td")
-    return Markup(content) if complete else element("td", content)
+    return Markup(content) if complete else element("td", content, data_label=label)
 
 
 def fold(summary: str, *children: str, class_: str | None = None) -> Markup:

@@ -148,7 +148,9 @@ class WhitenedSpace:
         # The Cholesky factor of half @ half.T, without forming that: its condition would be squared.
         upper = np.linalg.qr(np.swapaxes(half, 1, 2), mode="r")
         signs = np.where(np.einsum("kii->ki", upper) < 0, -1.0, 1.0)
-        return Mixture(mixture.log_weights, mixture.means @ back.T, np.swapaxes(signs[:, :, None] * upper, 1, 2))
+        # In the order of files: a posterior that was saved and loaded then computes the same, bit for bit.
+        trils = np.ascontiguousarray(np.swapaxes(signs[:, :, None] * upper, 1, 2))
+        return Mixture(mixture.log_weights, mixture.means @ back.T, trils)
 
 
 #: The coordinates of a surrogate.

@@ -1,8 +1,9 @@
 """Corner plot: every parameter, every pair, and the evaluations that the posterior rests on.
 
-The densities of a mixture, of one parameter or of two, are exact, those of a refined posterior up to a smooth factor;
-the levels of the contours are those above which 50 % and 90 % of its draws lie. Reference draws are smoothed: a
-histogram and a Gaussian whose width is chosen by cross-validation.
+The densities of a mixture, of one parameter or of two, are exact, but that the curves of one parameter are means over
+cells; those of a refined posterior are so up to a smooth factor. The levels of the contours are those above which 50 %
+and 90 % of its draws lie. Reference draws are smoothed: a histogram and a Gaussian whose width is chosen by
+cross-validation.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from vsbq.numerics.contours import contour_depth
 from vsbq.posterior import Posterior
 from vsbq.posterior.marginal import Marginal
 from vsbq.randomness import RandomState, Seed, one_of
-from vsbq.report.densities import middles, smoothed, surface, surface_of_draws
+from vsbq.report.densities import middles, shown_density, smoothed, surface, surface_of_draws
 from vsbq.report.shown import ShownFigure
 
 try:
@@ -299,7 +300,7 @@ def _draw_marginal(axes: Axes, page: _Page, layers: list[_Layer], i: int) -> Non
         if layer.posterior is None:
             density = smoothed(layer.draws[:, [i]], (edges,)) / (edges[1] - edges[0])
         else:
-            density = layer.posterior.marginal(i).pdf(x)
+            density = shown_density(layer.posterior.marginal(i), x)
         top = max(top, float(density.max()))
         dashes = "--" if layer.posterior is None else layer.dashes
         axes.plot(x, density, dashes, color=layer.colour, lw=max(layer.width, 0.9) * page.line, zorder=3)

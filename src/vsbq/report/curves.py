@@ -8,6 +8,7 @@ from vsbq._typing import Float, ndarray
 from vsbq.data.bounds import Bounds
 from vsbq.markup import Markup, element, joined, readable
 from vsbq.posterior.marginal import Marginal
+from vsbq.report.densities import shown_density
 from vsbq.report.digits import Digits, ticks
 
 __all__ = ["marginal_curve"]
@@ -44,7 +45,7 @@ def marginal_curve(
     """Density with its median and central 90 % interval (`quantiles`), the best evaluation and some evaluations."""
     axis = _Axis(marginal, marginal.space.bounds)
     x = np.linspace(axis.low, axis.high, POINTS)
-    density = np.nan_to_num(marginal.pdf(x), posinf=0.0)
+    density = shown_density(marginal, x)
     heights = BASE - (BASE - TOP) * density / max(float(density.max()), 1e-300)
     low, middle, high = quantiles.tolist()
     label = (

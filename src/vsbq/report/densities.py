@@ -15,12 +15,16 @@ from scipy.ndimage import gaussian_filter, map_coordinates
 from vsbq._typing import Float, ndarray
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior
+from vsbq.posterior.marginal import Marginal
 from vsbq.steps.refine import Refined
 
-__all__ = ["SHARES", "middles", "pair_marginal", "smoothed", "surface", "surface_of_draws"]
+__all__ = ["SHARES", "middles", "pair_marginal", "shown_density", "smoothed", "surface", "surface_of_draws"]
 
 #: What the contours enclose, the outer one first.
 SHARES = np.array([0.9, 0.5])
+
+#: Width of the strip beside a bound, as a share of the picture, over which a density of one parameter is averaged.
+STRIP = 1 / 30
 
 #: Share of the density's squared norm that may be lost for a smoother picture.
 SLACK = 1e-4
@@ -36,6 +40,19 @@ FEW_DRAWS = 5.0
 
 Grid = tuple[Float[ndarray, " e"], Float[ndarray, " e"]]  # edges of the cells along both parameters
 Surface = tuple[Float[ndarray, "c c"], Float[ndarray, " 2"]]  # density per cell, and the levels that enclose SHARES
+
+
+def shown_density(marginal: Marginal, x: Float[ndarray, " c"]) -> Float[ndarray, " c"]:
+    """The density of one parameter at evenly spaced places, as means over cells; beside a bound over a strip.
+
+    A density may be infinite at a bound though next to no mass is there. A mean over some width is what can be seen.
+    """
+    cell = 0.5 * (x[-1] - x[0]) / max(len(x) - 1, 1)
+    lower, upper = marginal.space.bounds.pair(0)
+    from_bound = np.minimum(x - lower, upper - x)
+    reach = np.maximum(cell, STRIP * (x[-1] - x[0]) - from_bound)
+    left, right = np.maximum(x - reach, lower), np.minimum(x + reach, upper)
+    return np.asarray((marginal.cdf(right) - marginal.cdf(left)) / np.maximum(right - left, 1e-300))
 
 
 def surface(posterior: Posterior, both: tuple[int, int], draws: Float[ndarray, "n d"], grid: Grid) -> Surface:

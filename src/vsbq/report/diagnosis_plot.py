@@ -19,7 +19,7 @@ try:
 except ImportError as error:
     raise ImportError('Plots need matplotlib: pip install "vsbq[plot]"') from error
 
-__all__ = ["plot_diagnosis"]
+__all__ = ["parts", "plot_diagnosis", "surrogate", "under", "unsure", "weights"]
 
 COLOURS = {"trusted": "#1c7a3d", "doubtful": "#e69f00", "rejected": "#b00020"}
 BLUE, GREY, ORANGE = "#0072B2", "#7f7f7f", "#cc4c02"
@@ -46,11 +46,11 @@ def plot_diagnosis(posterior: Posterior, *, figure: Figure | None = None) -> Fig
     _findings(axes[0, 0], diagnosis)
     found = edges(view)
     worst = max(found, key=lambda edge: (edge.cut, edge.height))
-    _under(axes[0, 1], posterior, view, rows, [edge for edge in found if edge.parameter == worst.parameter])
-    _surrogate(axes[0, 2], view, rows)
-    _unsure(axes[1, 0], view)
-    _parts(axes[1, 1], posterior, view)
-    _weights(axes[1, 2], posterior)
+    under(axes[0, 1], posterior, view, rows, [edge for edge in found if edge.parameter == worst.parameter])
+    surrogate(axes[0, 2], view, rows)
+    unsure(axes[1, 0], view)
+    parts(axes[1, 1], posterior, view)
+    weights(axes[1, 2], posterior)
     return made
 
 
@@ -76,7 +76,7 @@ def _ratio(finding: Finding) -> float:
     return 1.0 / ratio if finding.name == "mixture" else ratio
 
 
-def _under(axes: Axes, posterior: Posterior, view: View, rows: Rows, sides: list[Edge]) -> None:
+def under(axes: Axes, posterior: Posterior, view: View, rows: Rows, sides: list[Edge]) -> None:
     """Evaluations under the marginal that is nearest to a cut, and where belief ends."""
     i = sides[0].parameter
     draws = posterior.space.inverse(view.plain)[:, i]
@@ -101,7 +101,7 @@ def _under(axes: Axes, posterior: Posterior, view: View, rows: Rows, sides: list
     axes.set_title(f"Evaluations under the posterior{cut}", fontsize=10)
 
 
-def _surrogate(axes: Axes, view: View, rows: Rows) -> None:
+def surrogate(axes: Axes, view: View, rows: Rows) -> None:
     """Values that the surrogate predicts against those that were evaluated."""
     near = rows.under(view.model, SURROUNDINGS)
     some = near.take(np.linspace(0, len(near.values) - 1, min(MOST_DOTS, len(near.values))).astype(int))
@@ -115,7 +115,8 @@ def _surrogate(axes: Axes, view: View, rows: Rows) -> None:
     axes.set_title("Surrogate against evaluations", fontsize=10)
 
 
-def _unsure(axes: Axes, view: View) -> None:
+def unsure(axes: Axes, view: View) -> None:
+    """What the surrogate does not know under the posterior."""
     sd = np.sqrt(view.model.variance(view.draws))
     axes.hist(np.clip(sd, 1e-3, 10.0), np.geomspace(1e-3, 10.0, CELLS).tolist(), color=BLUE, alpha=0.6)
     axes.axvline(UNSURE, color=COLOURS["doubtful"])
@@ -125,7 +126,7 @@ def _unsure(axes: Axes, view: View) -> None:
     axes.set_title(f"Known to {UNSURE:g} nats? {np.mean(sd > UNSURE):.0%} of the mass is not", fontsize=10)
 
 
-def _parts(axes: Axes, posterior: Posterior, view: View) -> None:
+def parts(axes: Axes, posterior: Posterior, view: View) -> None:
     """The marginal that parts of the evaluations change most: without each block, and by each of the surrogates."""
     means = view.model.means(view.draws)
     sisters = [reweighted(mean - means.mean(axis=0)) for mean in means] if len(means) > 1 else []
@@ -161,7 +162,7 @@ def _curve(
     axes.plot((cells[1:] + cells[:-1]) / 2, height, color=colour, linewidth=width)
 
 
-def _weights(axes: Axes, posterior: Posterior) -> None:
+def weights(axes: Axes, posterior: Posterior) -> None:
     """The share of the mass that the heaviest draws hold."""
     axes.set_title("Weights of the draws", fontsize=10)
     if posterior.refined is None:

@@ -7,7 +7,7 @@ import numpy as np
 from vsbq.data.audit import Finding, audit
 from vsbq.data.evaluations import Evaluations
 from vsbq.history import History
-from vsbq.markup import Markup, element, facts, joined, paragraph, shortened, table
+from vsbq.markup import Markup, element, facts, joined, paragraph, readable, shortened, table
 from vsbq.posterior import Posterior
 from vsbq.report.digits import count, given, interval, plain
 
@@ -40,8 +40,11 @@ def what_went_in(posterior: Posterior) -> Markup:
 
 
 def _lead(posterior: Posterior) -> Markup:
-    known = "Each evaluation is a point, that is a value for every parameter, and the log density of the model there: "
-    known += "the log of likelihood times prior."
+    known = (
+        "Each evaluation is a point, that is a value for every parameter, and the log density of the model there: the "
+        "log of likelihood times prior. An optimiser or another program made them; the model was not called again "
+        "for this page."
+    )
     if posterior.evaluations is None:
         known += (
             " The evaluations themselves are not stored with this posterior; what follows is what is known of them."
@@ -128,7 +131,7 @@ def _bounds(posterior: Posterior) -> Markup:
     rows = []
     for i, name in enumerate(posterior.names):
         low, high = (given(end) if np.isfinite(end) else "open" for end in posterior.bounds.pair(i))
-        row = [element("bdi", shortened(name, LONGEST_NAME)), str(i + 1), low, high]
+        row = [element("bdi", readable(name, LONGEST_NAME)), str(i + 1), low, high]
         rows.append([*row, interval(*plausible.pair(i))] if plausible else row)
     note = "The density is zero outside the hard bounds. An open side has none."
     return joined(table(head, rows, label="Parameters and their bounds", class_="numbers names"), paragraph(note))

@@ -20,9 +20,10 @@ from vsbq.posterior import Posterior
 from vsbq.report.checks import the_checks
 from vsbq.report.inputs import what_went_in
 from vsbq.report.numbers import Numbers
-from vsbq.report.opening import first_look, masthead
+from vsbq.report.opening import masthead
 from vsbq.report.pictures import corner_picture, diagnosis_picture
 from vsbq.report.process import how_it_went, the_evidence
+from vsbq.report.reasons import reason_pictures
 from vsbq.report.repeat import how_to_repeat
 from vsbq.report.results import the_posterior
 from vsbq.settings import Settings, Steps
@@ -32,12 +33,11 @@ __all__ = ["write_report"]
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 HEAD = 4096  # bytes of a page in which its marks are
 CONTENTS = {
-    "glance": "At a glance",
-    "input": "What went in",
-    "posterior": "The posterior",
-    "checks": "Did it work?",
+    "posterior": "The parameters",
     "evidence": "Evidence",
+    "checks": "Did it work?",
     "fit": "How the fit went",
+    "input": "What went in",
     "repeat": "How to repeat it",
 }
 
@@ -121,19 +121,19 @@ def _page(
 ) -> Markup:
     numbers = Numbers.of(posterior)
     known = settings or getattr(posterior.history, "settings", None)
+    reasons = reason_pictures(posterior)
     body = element(
         "body",
         element("a", "Skip to the content", href="#content", class_="skip"),
-        masthead(posterior, title, date.today()),
+        masthead(posterior, title, date.today(), frozenset(reasons)),
         _navigation(),
         element(
             "main",
-            first_look(posterior, numbers),
-            what_went_in(posterior),
             the_posterior(posterior, numbers, corner_picture(posterior)),
-            the_checks(posterior, diagnosis_picture(posterior)),
             the_evidence(posterior),
+            the_checks(posterior, numbers.support, diagnosis_picture(posterior), reasons),
             how_it_went(posterior),
+            what_went_in(posterior),
             how_to_repeat(posterior, known, rng, log),
             id="content",
         ),

@@ -1,20 +1,22 @@
-"""The corner plot and the checks as pictures for a page: small, on white, and readable whatever the names."""
+"""Plots as pictures for a page: small, on white, readable whatever the names, and larger on request."""
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
-from vsbq.markup import shortened
+from vsbq.markup import Markup, element, scroll, shortened
 from vsbq.posterior import Posterior
+from vsbq.posterior.diagnosis import Finding
 from vsbq.progress import logger
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["CornerPicture", "corner_picture", "diagnosis_picture"]
+__all__ = ["Picture", "corner_picture", "diagnosis_picture", "enlargeable", "reason_picture"]
 
 WIDEST = 2200  # pixels
 SHARPEST = 200  # dots per inch
@@ -24,7 +26,7 @@ LONGEST_NAME = 16
 LONGEST_FORMULA = 60
 
 
-class CornerPicture(NamedTuple):
+class Picture(NamedTuple):
     """A PNG as a data URI with its size in pixels, or the reason why there is none."""
 
     uri: str
@@ -33,46 +35,71 @@ class CornerPicture(NamedTuple):
     missing: str = ""
 
     @classmethod
-    def none(cls, reason: str) -> CornerPicture:
+    def none(cls, reason: str) -> Picture:
         """No picture."""
         return cls("", 0, 0, reason)
 
 
-def corner_picture(posterior: Posterior) -> CornerPicture:
+def corner_picture(posterior: Posterior) -> Picture:
     """The corner plot with the evaluations under it. A report without it is still a report: what fails is said."""
-    try:
-        import matplotlib.style
 
+    def draw(drawable: Posterior) -> Figure:
         from vsbq.report.corner import corner
-    except ImportError:
-        return CornerPicture.none('The corner plot needs matplotlib: pip install "vsbq[plot]", then write the report.')
-    try:
-        with matplotlib.style.context("default"):
-            names = tuple(_drawable(name, i) for i, name in enumerate(posterior.names))
-            return _as_png(corner(replace(posterior, names=names), draws=DRAWS))
-    except (ArithmeticError, ValueError, RuntimeError, MemoryError) as error:
-        logger.warning("The corner plot of the report could not be drawn.", exc_info=True)
-        return CornerPicture.none(f"The corner plot could not be drawn ({type(error).__name__}: {error}).")
+
+        return corner(drawable, draws=DRAWS)
+
+    return _drawn(posterior, "The corner plot", draw)
 
 
-def diagnosis_picture(posterior: Posterior) -> CornerPicture:
+def diagnosis_picture(posterior: Posterior) -> Picture:
     """The pictures of the checks, in the same way."""
+
+    def draw(drawable: Posterior) -> Figure:
+        from vsbq.report.diagnosis_plot import plot_diagnosis
+
+        return plot_diagnosis(drawable)
+
+    return _drawn(posterior, "The pictures of the checks", draw)
+
+
+def reason_picture(posterior: Posterior, finding: Finding) -> Picture:
+    """What one finding is about, in the same way."""
+
+    def draw(drawable: Posterior) -> Figure:
+        from vsbq.report.reason_plots import plot_reason
+
+        return plot_reason(drawable, finding)
+
+    return _drawn(posterior, f"The picture of '{finding.name}'", draw)
+
+
+def _drawn(posterior: Posterior, what: str, draw: Callable[[Posterior], Figure]) -> Picture:
     try:
         import matplotlib.style
-
-        from vsbq.report.diagnosis_plot import plot_diagnosis
     except ImportError:
-        return CornerPicture.none('The pictures of the checks need matplotlib: pip install "vsbq[plot]".')
+        return Picture.none(f'{what} can only be drawn with matplotlib: pip install "vsbq[plot]".')
     try:
         with matplotlib.style.context("default"):
             names = tuple(_drawable(name, i) for i, name in enumerate(posterior.names))
-            return _as_png(plot_diagnosis(replace(posterior, names=names)))
+            return _as_png(draw(replace(posterior, names=names)))
     except (ArithmeticError, ValueError, RuntimeError, MemoryError) as error:
-        logger.warning("The pictures of the checks could not be drawn.", exc_info=True)
-        return CornerPicture.none(f"The pictures of the checks could not be drawn ({type(error).__name__}: {error}).")
+        logger.warning("%s of the report could not be drawn.", what, exc_info=True)
+        return Picture.none(f"{what} could not be drawn ({type(error).__name__}: {error}).")
 
 
-def _as_png(figure: Figure) -> CornerPicture:
+def enlargeable(picture: Picture, name: str, *, alt: str, caption: Markup | str, style: str | None = None) -> Markup:
+    """A figure with a link that shows it at its full size, over the page, and one that closes it again: no script."""
+    size = {"width": str(picture.width), "height": str(picture.height)}
+    image = element("img", src=picture.uri, alt=alt, style=style, **size)
+    label = alt.split(".")[0]
+    larger = element("a", element("span", "Enlarge"), href=f"#{name}", class_="enlarge", aria_label=f"Enlarge: {label}")
+    close = element("a", "Close", href=f"#{name}-place", class_="close", aria_label=f"Close: {label}")
+    shown = scroll(element("div", image, larger, class_="picture", style=style), label)
+    figure = element("figure", close, shown, element("figcaption", caption), class_="card-figure", id=name)
+    return element("div", figure, id=f"{name}-place")
+
+
+def _as_png(figure: Figure) -> Picture:
     from PIL import Image
 
     raw, small = BytesIO(), BytesIO()
@@ -82,7 +109,7 @@ def _as_png(figure: Figure) -> CornerPicture:
         flat = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
         flat.save(small, format="PNG", optimize=True)
         width, height = picture.size
-    return CornerPicture(f"data:image/png;base64,{base64.b64encode(small.getvalue()).decode()}", width, height)
+    return Picture(f"data:image/png;base64,{base64.b64encode(small.getvalue()).decode()}", width, height)
 
 
 def _drawable(name: str, i: int) -> str:

@@ -36,22 +36,23 @@ class _Row(NamedTuple):
 def the_evidence(posterior: Posterior) -> Markup:
     """The section on the log evidence."""
     value, sd = posterior.log_evidence, posterior.log_evidence_sd
-    rows = [
-        ("log evidence", in_power(value, sd)),
-        ("the same to base 10", in_power(value / log(10), sd / log(10))),
-        ("ELBO", in_power(posterior.elbo, posterior.elbo_sd)),
-        *_parts(posterior.evidence_estimate if posterior.refined is None else posterior.refined.evidence),
+    cards = [
+        _card("log evidence", in_power(value, sd), "of the model, ± one standard deviation"),
+        _card("ELBO", in_power(posterior.elbo, posterior.elbo_sd), "evidence lower bound, of the surrogate"),
+        _card("log evidence to base 10", in_power(value / log(10), sd / log(10)), "the same in powers of ten"),
     ]
+    rows = _parts(posterior.evidence_estimate if posterior.refined is None else posterior.refined.evidence)
     return element(
         "section",
         element("h2", "Evidence"),
         paragraph(
             "The evidence is the probability of the data under the model, averaged over the prior; models of the same "
             "data are compared by it. With equal odds before, a difference of 1 in the log evidence makes one model "
-            "2.7 times as probable as the other, a difference of 3 about 20 times. The ELBO is a lower bound of "
-            "the evidence of the surrogate, by a mixture of normals. The log evidence also allows for what the "
-            "surrogate does not know, so that it may be above or below the ELBO."
+            "2.7 times as probable as the other, a difference of 3 about 20 times."
         ),
+        element("div", *cards, class_="cards"),
+        paragraph(_how_to_read_them(posterior)),
+        element("h3", "What the log evidence may be off by"),
         facts(rows),
         paragraph(
             element("strong", "Only as good as its constants. "),
@@ -61,6 +62,26 @@ def the_evidence(posterior: Posterior) -> Markup:
             class_="note",
         ),
         id="evidence",
+    )
+
+
+def _card(name: str, value: str, note: str) -> Markup:
+    parts = [("name", name), ("value", value), ("note", note)]
+    return element("div", *(element("span", text, class_=kind) for kind, text in parts), class_="card")
+
+
+def _how_to_read_them(posterior: Posterior) -> Markup:
+    gap = posterior.log_evidence - posterior.elbo
+    here = f"it is {abs(gap):.2f} {'below' if gap < 0 else 'above'} it" if abs(gap) >= 0.01 else "they agree"
+    if gap < -0.05:
+        here += ", because the log evidence allows for what the surrogate does not know and the ELBO does not"
+    return joined(
+        element("strong", "How to read them. "),
+        "The numbers are natural logarithms. They come from a surrogate, a smooth function through the evaluated log "
+        "densities. The standard deviations say how far the surrogate's own uncertainty reaches: well below 1 is good; "
+        "several units mean that the evaluations leave much open. They say nothing about what no evaluation has seen. "
+        "The ELBO (evidence lower bound) is what a mixture of normal distributions finds of the surrogate's evidence. "
+        f"The log evidence is usually near it; here {here}.",
     )
 
 
@@ -92,7 +113,8 @@ def how_it_went(posterior: Posterior) -> Markup:
         title,
         paragraph(
             "The fit has a few steps, each built on the one before. The table after them has the numbers that tell how "
-            "well each step did. Log densities are natural logarithms, so differences are in nats."
+            "well each step did. Log densities are natural logarithms. Their unit is the nat: one nat is a factor of "
+            "2.7 in the density."
         ),
         _steps(history),
         element("h3", "Numbers of the fit"),

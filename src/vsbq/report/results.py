@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from vsbq.markup import Markup, element, joined, paragraph, readable, scroll, table
+from vsbq.markup import Markup, element, joined, paragraph, readable, table
 from vsbq.posterior import Posterior
 from vsbq.report.curves import marginal_curve
 from vsbq.report.digits import Digits, share, signed
 from vsbq.report.numbers import Numbers
-from vsbq.report.pictures import CornerPicture
+from vsbq.report.pictures import Picture, enlargeable
 
 __all__ = ["the_posterior"]
 
@@ -17,27 +17,40 @@ PANEL = 90  # pixels that a panel of the corner plot needs to be read; below tha
 WIDEST = {1: "26rem", 2: "36rem"}  # of the corner plot, by the number of parameters
 FEW = 4  # parameters, up to which columns of correlations carry names
 MOST_MODES = 5  # in the table
+MOST_BESIDE = 6  # parameters, up to which the corner plot has room beside the table
 MANY = 12  # parameters, above which the alternative text does not name them all
 
 
-def the_posterior(posterior: Posterior, numbers: Numbers, corner: CornerPicture) -> Markup:
-    """The section on the result."""
+def the_posterior(posterior: Posterior, numbers: Numbers, corner: Picture) -> Markup:
+    """The section on the result; the table and the corner plot come first."""
+    wide = " wide" if posterior.dimension > MOST_BESIDE else ""
     return element(
         "section",
-        element("h2", "The posterior"),
-        paragraph(
-            "The posterior is the probability of the parameters' values given the data and the prior. With 90 % "
-            "probability a parameter lies between its columns 5 % and 95 %, with 50 % between 25 % and 75 %."
+        element("h2", "The parameters"),
+        *_reweighted(posterior),
+        element(
+            "div",
+            element("div", _summary(posterior, numbers)),
+            _corner(posterior, numbers, corner),
+            class_=f"first{wide}",
         ),
-        _summary(posterior, numbers),
-        element("h3", "Corner plot" if posterior.dimension > 1 else "Density and evaluations"),
-        _corner(posterior, numbers, corner),
         element("h3", "Each parameter by itself"),
         _marginals(posterior, numbers),
+        _quantiles(posterior, numbers),
         *_correlations(posterior, numbers),
         *_modes(posterior, numbers),
         id="posterior",
     )
+
+
+def _reweighted(posterior: Posterior) -> list[Markup]:
+    if posterior.prior_change is None:
+        return []
+    words = (
+        "This posterior was turned to another prior by new weights, without a new fit. The log densities hold the new "
+        "prior; how the fit went is told of the fit it came from."
+    )
+    return [paragraph(element("strong", "Another prior. "), words, class_="note")]
 
 
 def _row_name(posterior: Posterior, i: int, digits: Digits | None = None) -> Markup:
@@ -46,34 +59,41 @@ def _row_name(posterior: Posterior, i: int, digits: Digits | None = None) -> Mar
 
 
 def _summary(posterior: Posterior, numbers: Numbers) -> Markup:
-    head = ["parameter", "mean", "sd", "5 %", "25 %", "median", "75 %", "95 %", "best evaluated"]
+    head = ["parameter", "mean", "sd", "5 %", "median", "95 %"]
     rows = []
     for i in range(posterior.dimension):
         digits = numbers.digits(i)
-        values = [numbers.mean[i], numbers.sd[i], *numbers.quantiles[:, i]]
-        best = "not here" if numbers.best is None else digits.write(float(numbers.best[i]))
-        rows.append([_row_name(posterior, i, digits), *(digits.write(float(value)) for value in values), best])
-    noisy = posterior.evaluations is not None and posterior.evaluations.log_density_sd is not None
-    luck = " With noisy values, the highest one is partly luck." if noisy else ""
+        values = [numbers.mean[i], numbers.sd[i], *numbers.quantiles[[0, 2, 4], i]]
+        rows.append([_row_name(posterior, i, digits), *(digits.write(float(value)) for value in values)])
     note = (
-        "Best evaluated: the evaluation with the highest log density. It is one point, not a summary of the posterior, "
-        f"and need not be at its mean or median.{luck}"
+        "The posterior is the probability of the parameters' values given the data and the prior. With 90 % "
+        "probability a parameter lies between its columns 5 % and 95 %; sd is its standard deviation."
     )
     return joined(table(head, rows, label="Summary of the posterior"), paragraph(note, class_="caption"))
 
 
-def _corner(posterior: Posterior, numbers: Numbers, corner: CornerPicture) -> Markup:
+def _quantiles(posterior: Posterior, numbers: Numbers) -> Markup:
+    head = ["parameter", "5 %", "25 %", "median", "75 %", "95 %", "best evaluated"]
+    rows = []
+    for i in range(posterior.dimension):
+        digits = numbers.digits(i)
+        best = "not here" if numbers.best is None else digits.write(float(numbers.best[i]))
+        values = (digits.write(float(value)) for value in numbers.quantiles[:, i])
+        rows.append([_row_name(posterior, i, digits), *values, best])
+    noisy = posterior.evaluations is not None and posterior.evaluations.log_density_sd is not None
+    luck = " With noisy values, the highest one is partly luck." if noisy else ""
+    note = (
+        "Below the column 25 % lies a quarter of the probability, and so on. Best evaluated: the evaluation with the "
+        "highest log density. It is one point, not a summary of the posterior, and need not be at its mean or "
+        f"median.{luck}"
+    )
+    return joined(table(head, rows, label="Quantiles of the posterior"), paragraph(note, class_="caption"))
+
+
+def _corner(posterior: Posterior, numbers: Numbers, corner: Picture) -> Markup:
     if corner.missing:
         return paragraph(corner.missing, class_="absent")
     d = posterior.dimension
-    image = element(
-        "img",
-        src=corner.uri,
-        alt=_corner_in_words(posterior, numbers),
-        width=str(corner.width),
-        height=str(corner.height),
-        style=f"--widest:{WIDEST[d]}" if d in WIDEST else f"min-width:{PANEL * d}px" if d > 3 else None,
-    )
     dots = (
         "Dots are evaluations, the darker the higher their log density. They should lie where the probability is, and "
         "around it: where there are no dots, the posterior is guesswork."
@@ -86,9 +106,9 @@ def _corner(posterior: Posterior, numbers: Numbers, corner: CornerPicture) -> Ma
         if d > 1
         else "The density with its median and central 90 % interval."
     )
-    return element(
-        "figure", scroll(image, "Corner plot"), element("figcaption", f"{shown} {dots}"), class_="card-figure"
-    )
+    words = _corner_in_words(posterior, numbers)
+    style = f"--widest:{WIDEST[d]}" if d in WIDEST else f"min-width:{PANEL * d}px" if d > 3 else None
+    return enlargeable(corner, "corner", alt=words, caption=f"{shown} {dots}", style=style)
 
 
 def _corner_in_words(posterior: Posterior, numbers: Numbers) -> str:
