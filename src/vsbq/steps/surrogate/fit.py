@@ -55,7 +55,7 @@ def fit_sparse_gp(
     if tried.proposal.anew:
         others = [sister_from(tried.proposal, settings, rng, progress)]
     surrogate, training = settled(tried)
-    sisters = [sister_of(training, one, pool, tried.count, settings) for one in (*others, first)[: settings.sisters]]
+    sisters = [sister_of(training, one, pool, tried.allowed, settings) for one in (*others, first)[: settings.sisters]]
     surrogate = replace(surrogate, sisters=tuple(sister for sister in sisters if sister is not None))
     return surrogate, training, told(surrogate, tried)
 
@@ -97,7 +97,7 @@ class TriedOut(NamedTuple):
     """A sparse GP of all evaluations and what holding out some of them shows."""
 
     proposal: Proposal
-    count: int  # of inducing points that were allowed
+    allowed: int  # inducing points at the most
     fitted: FittedGP
     found: Calibration
     miss: float  # nats by which high evaluations are missed beyond their noise
