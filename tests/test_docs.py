@@ -27,7 +27,10 @@ FAST = [
     "README.md",
     *(
         f"docs/{name}.md"
-        for name in ("bounds", "did_it_work", "files", "guide", "modes", "prior", "quickstart", "report")
+        for name in (
+            *("assistants", "bounds", "did_it_work", "files", "guide", "loss", "modes", "prior", "quickstart"),
+            "report",
+        )
     ),
 ]
 SLOW = [
