@@ -86,19 +86,29 @@ def lead_outwards(app: Any, docname: str, source: list[str]) -> None:
     source[0] = LINK.sub(turned, source[0])
 
 
+def fields(line: str) -> list[str]:
+    """A line of a docstring's arguments as fields, one for each name if it describes several, as "rng, seed"."""
+    found = re.match(r" {4}(\w+(?:, \w+)*): (.*)", line)
+    return [line] if found is None else [f":param {name}: {found[2]}" for name in found[1].split(", ")]
+
+
 def arrange(_app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:
     """Arguments of a docstring as a list of fields, other indented lines as code."""
     out: list[str] = []
     inside = None  # what the indented lines at hand are
     for line in lines:
         if line.strip() and not line.startswith(" "):
-            inside = "arguments" if line == "Args:" else None
+            inside = {"Args:": "arguments", "Example:": "example"}.get(line)
         elif line.startswith("    ") and inside is None:
             inside = "code"
             out += ["::", ""]
         if line == "Args:":
             continue
-        out.append(re.sub(r"^ {4}(\w+): ", r":param \1: ", line) if inside == "arguments" else line)
+        if line == "Example:":
+            line = "**Example.**"
+        elif inside == "example":
+            line = line.removeprefix("    ")
+        out += fields(line) if inside == "arguments" else [line]
     lines[:] = out
 
 
