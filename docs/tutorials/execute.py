@@ -3,19 +3,24 @@
     python docs/tutorials/execute.py NAME ... [--set STEPS=500] [--then "print(post.mean())"] [--out FOLDER]
 
 Each notebook has one cell with the tag "parameters"; `--set` adds a cell behind it. `--then` adds a cell at the end. What
-a notebook writes (recordings, reports) goes to a temporary folder. Needs nbclient, nbformat and ipykernel.
+a notebook writes (recordings, reports) goes to a temporary folder. Needs nbclient, nbformat, ipykernel
+and Pillow.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import tempfile
+from io import BytesIO
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
+from PIL import Image
 
 HERE = Path(__file__).parent
+MOST_PIXELS = 1000  # of a side of a picture
 
 
 def changed(notebook: nbformat.NotebookNode, settings: list[str], then: str | None) -> None:
@@ -38,6 +43,17 @@ def execute(notebook: nbformat.NotebookNode) -> None:
     }
 
 
+def shrink(notebook: nbformat.NotebookNode) -> None:
+    """Make pictures small enough for a repository: fewer pixels, and a palette of 255 colours."""
+    outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    for data in (output.data for output in outputs if "image/png" in output.get("data", {})):
+        picture = Image.open(BytesIO(base64.b64decode(data["image/png"]))).convert("RGB")
+        picture.thumbnail((MOST_PIXELS, MOST_PIXELS))
+        stream = BytesIO()
+        picture.quantize(255).save(stream, format="png", optimize=True)
+        data["image/png"] = base64.b64encode(stream.getvalue()).decode()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Execute tutorials, and keep their outputs.")
     parser.add_argument("names", nargs="+", metavar="NAME", help="of the notebooks, without .ipynb")
@@ -49,6 +65,7 @@ def main() -> None:
         notebook = nbformat.read(HERE / f"{name}.ipynb", as_version=4)
         changed(notebook, options.set, options.then)
         execute(notebook)
+        shrink(notebook)
         (options.out / f"{name}.ipynb").write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
 
 
