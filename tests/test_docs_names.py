@@ -45,7 +45,7 @@ def inline_code(page: Path) -> list[str]:
 
 
 def attribute(owner: Any, name: str) -> Any:
-    """The attribute, a submodule or a field without default; UNKNOWN if there is none, None if nothing more is known."""
+    """The attribute or submodule; None for a field without default, UNKNOWN if there is nothing of that name."""
     if hasattr(owner, name):
         return getattr(owner, name)
     if inspect.ismodule(owner):

@@ -2,8 +2,8 @@
 
     python docs/tutorials/execute.py NAME ... [--set STEPS=500] [--then "print(post.mean())"] [--out FOLDER]
 
-Each notebook has one cell with the tag "parameters"; `--set` adds a cell behind it. `--then` adds a cell at the end. What
-a notebook writes (recordings, reports) goes to a temporary folder. Needs nbclient, nbformat, ipykernel
+Each notebook has one cell with the tag "parameters"; `--set` adds a cell behind it. `--then` adds a cell at the end.
+What a notebook writes (recordings, reports) goes to a temporary folder. Needs nbclient, nbformat, ipykernel
 and Pillow.
 """
 
@@ -55,6 +55,7 @@ def shrink(notebook: nbformat.NotebookNode) -> None:
 
 
 def main() -> None:
+    """Read the command line and do it."""
     parser = argparse.ArgumentParser(description="Execute tutorials, and keep their outputs.")
     parser.add_argument("names", nargs="+", metavar="NAME", help="of the notebooks, without .ipynb")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="another parameter")
