@@ -31,7 +31,7 @@ test-slow: $(VENV)/.dev  ## the statistical tests, over several seeds
 	$(PYTEST) -m slow
 
 # The files that need more than the library, its extras and pytest are left out.
-ELSEWHERE := tests/test_docs.py tests/test_recipes.py tests/test_report_browser.py tests/test_readers_fitters.py
+ELSEWHERE := tests/test_docs.py tests/test_docs_names.py tests/test_recipes.py tests/test_report_browser.py tests/test_readers_fitters.py
 
 .PHONY: test-lowest
 test-lowest: $(LOWEST)/.made  ## the fast tests with the oldest versions that pyproject.toml allows, in .venv-lowest
@@ -58,6 +58,10 @@ types: $(VENV)/.dev  ## static types
 .PHONY: docs
 docs: $(VENV)/.dev  ## the documentation site, in build/docs/; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -q -d build/doctrees docs build/docs
+
+.PHONY: tutorials
+tutorials: $(VENV)/.dev  ## execute the notebooks of docs/tutorials, with new outputs
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python docs/tutorials/execute.py psychometric q_learning epidemic supernova
 
 .PHONY: check
 check: lint types docs test  ## what CI runs

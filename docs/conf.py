@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -18,14 +19,26 @@ copyright = "The vsbq authors, BSD-3-Clause licence"
 version = release = __version__
 language = "en_GB"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton", "sphinxext.opengraph"]
 root_doc = "index"
-source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 nitpicky = False
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
+
+# Tutorials are notebooks with their outputs: docs/tutorials/execute.py executes them, the site only shows them.
+nb_execution_mode = "off"
+nb_merge_streams = True
+
+copybutton_exclude = ".linenos, .gp, .go"
+
+# Previews of links; the address of the site is known on Read the Docs only.
+ogp_site_url = os.environ.get("READTHEDOCS_CANONICAL_URL", "")
+ogp_image = "_images/two_moons.png"
+ogp_image_alt = "Posterior of the Two Moons problem with the optimiser's evaluations under it"
+ogp_social_cards = {"enable": False}
+ogp_enable_meta_description = True
 
 default_role = "py:obj"
 autodoc_member_order = "bysource"
@@ -39,6 +52,7 @@ html_show_sphinx = False
 html_copy_source = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_extra_path = ["_root"]  # llms.txt
 html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}
 
 #: Pages of the repository's root that have a place in the site.
@@ -51,7 +65,7 @@ def lead_outwards(app: Any, docname: str, source: list[str]) -> None:
 
     The pages of the repository's root are taken from there.
     """
-    page = ROOT_PAGES.get(docname, ROOT / "docs" / f"{docname}.md")
+    page = ROOT_PAGES.get(docname, ROOT / "docs" / f"{docname}.md")  # or a notebook of the same folder
     if docname in ROOT_PAGES:
         first, *rest = page.read_text(encoding="utf-8").split("\n# ")
         source[0] = "\n## ".join([first, *rest])  # one title only
@@ -72,19 +86,29 @@ def lead_outwards(app: Any, docname: str, source: list[str]) -> None:
     source[0] = LINK.sub(turned, source[0])
 
 
+def fields(line: str) -> list[str]:
+    """A line of a docstring's arguments as fields, one for each name if it describes several, as "rng, seed"."""
+    found = re.match(r" {4}(\w+(?:, \w+)*): (.*)", line)
+    return [line] if found is None else [f":param {name}: {found[2]}" for name in found[1].split(", ")]
+
+
 def arrange(_app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:
     """Arguments of a docstring as a list of fields, other indented lines as code."""
     out: list[str] = []
     inside = None  # what the indented lines at hand are
     for line in lines:
         if line.strip() and not line.startswith(" "):
-            inside = "arguments" if line == "Args:" else None
+            inside = {"Args:": "arguments", "Example:": "example"}.get(line)
         elif line.startswith("    ") and inside is None:
             inside = "code"
             out += ["::", ""]
         if line == "Args:":
             continue
-        out.append(re.sub(r"^ {4}(\w+): ", r":param \1: ", line) if inside == "arguments" else line)
+        if line == "Example:":
+            line = "**Example.**"
+        elif inside == "example":
+            line = line.removeprefix("    ")
+        out += fields(line) if inside == "arguments" else [line]
     lines[:] = out
 
 

@@ -27,12 +27,12 @@ FAST = [
     "README.md",
     *(
         f"docs/{name}.md"
-        for name in ("bounds", "did_it_work", "files", "guide", "modes", "prior", "quickstart", "report")
+        for name in ("assistants", "bounds", "did_it_work", "files", "guide", "modes", "prior", "quickstart", "report")
     ),
 ]
 SLOW = [
     f"docs/{name}.md"
-    for name in ("cli", "comparison", "handover", "many", "matlab_r_julia", "next", "noise", "troubleshooting")
+    for name in ("cli", "comparison", "handover", "loss", "many", "matlab_r_julia", "next", "noise", "troubleshooting")
 ]
 SHELL = {"cli.md", "matlab_r_julia.md", "next.md", "processes.md"}
 EXCERPTS = {"docs/index.md"}  # not complete by themselves

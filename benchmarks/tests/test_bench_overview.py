@@ -26,7 +26,7 @@ def test_the_headline_has_both_entries_of_a_problem():
     header, _, row = table.splitlines()
     assert header.startswith("| problem | ΔLML | MMTV (floor)")
     scores = "| Two Moons | 1.0 | 0.020 (0.010) | 0.0010 (0.00020) | 0.25 | 0.020 (0.010) | 0.0010 (0.00020) |"
-    assert row == f"{scores} 2; as printed 1 |"
+    assert row == f"{scores} 2; as published 1 |"
     as_many = headline([LINE, replace(LINE, method="vsbq_paper", delta_lml=0.25)])
     assert as_many.splitlines()[-1].endswith("| 1 |")
 

@@ -27,7 +27,7 @@ SCORES = ("ΔLML", "MMTV (floor)", "GsKL (floor)")
 
 
 def headline(lines: Sequence[Line]) -> str:
-    """The paper's four problems, the default beside the algorithm as printed."""
+    """The paper's four problems, the default beside the algorithm as published."""
     found = {(s.cell.problem, s.cell.noise_sd, s.cell.method): s for s in usual(summarise(lines))}
     problems = dict.fromkeys((s.cell.problem, s.cell.noise_sd) for s in found.values() if s.cell.problem not in KINDS)
     rows = []
@@ -36,7 +36,7 @@ def headline(lines: Sequence[Line]) -> str:
         if pair[0] is not None:
             label = problem_name(problem) + (f", noise of sd {noise:g}" if noise > 0 else "")
             rows.append([label, *_scores(pair[0]), *_scores(pair[1]), _runs_of_both(pair[0], pair[1])])
-    header = ["problem", *SCORES, *(f"as printed: {score}" for score in SCORES), "runs"]
+    header = ["problem", *SCORES, *(f"as published: {score}" for score in SCORES), "runs"]
     return _markdown(header, rows)
 
 
@@ -72,10 +72,10 @@ def _runs(summary: Summary) -> str:
 
 
 def _runs_of_both(default: Summary, printed: Summary | None) -> str:
-    """One number where both have as many runs, else that of the runs as printed too."""
+    """One number where both have as many runs, else that of the runs as published too."""
     if printed is None or _runs(printed) == _runs(default):
         return _runs(default)
-    return f"{_runs(default)}; as printed {_runs(printed)}"
+    return f"{_runs(default)}; as published {_runs(printed)}"
 
 
 def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

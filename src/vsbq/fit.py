@@ -76,6 +76,21 @@ def fit(
         seed: another word for an integer as `rng`.
         progress: None shows a bar in a terminal and in a notebook, and elsewhere a line on stderr for each stage;
             True shows a bar anywhere, False prints nothing.
+
+    Example:
+        Evaluations of a standard normal density of two parameters, as an optimiser would leave them behind::
+
+            import numpy as np
+            import vsbq
+
+            points = np.random.default_rng(1).normal(0, 2, (300, 2))
+            log_density = -0.5 * (points**2).sum(axis=1)  # log likelihood + log prior, with your model
+            post = vsbq.fit(points, log_density, names=["a", "b"], rng=1)
+            print(post.summary())  # mean, sd and interval of each parameter
+            print(post.verdict)  # "trusted", "doubtful" or "rejected"
+            draws = post.sample(4000, rng=2)
+
+        The documentation begins with docs/quickstart.md; docs/loss.md says what a log density is.
     """
     random = one_of(rng, seed)
     given = _evaluations(

@@ -40,9 +40,9 @@ class NoiseFinding(NamedTuple):
                 " if you know it.",
             )
         if self.kind == "rescaled":
-            much = f"{self.factor:.2g} times as noisy" if self.factor >= 0.01 else "hardly noisy at all, far less"
+            much = f"have {self.factor:.2g} times the noise" if self.factor >= 0.01 else "have far less noise"
             return (
-                f"The evaluations are {much} as log_density_sd says; it is multiplied by {self.factor:.2g}. Is it a "
+                f"The evaluations {much} that log_density_sd says; it is multiplied by {self.factor:.2g}. Is it a "
                 "standard deviation, and of the log density itself? Settings(check_noise=False) takes it as it is."
             )
         return ""

@@ -180,7 +180,7 @@ def test_any_given_noise_is_an_answer(sd):
 def test_noise_far_above_a_practically_exact_one_is_found():
     rng = np.random.default_rng(7)
     points, values = trace(normal, rng)
-    with pytest.warns(VsbqWarning, match="times as noisy"):
+    with pytest.warns(VsbqWarning, match="times the noise"):
         after, found = settled(
             vsbq.Evaluations(points, values + SD * rng.standard_normal(len(values)), log_density_sd=1e-9)
         )

@@ -2,7 +2,7 @@
 
 With both priors known as functions, the new density is the old one times new / old, normalised: the draws of the
 refinement get new weights, and no fit is needed as long as enough of them still count. Where too few do, or the old
-prior is known at the evaluations only, the evaluations are fitted anew with the new prior in place of the old one.
+prior is known at the evaluations only, the evaluations are fitted again with the new prior in place of the old one.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def _as_noisy_as_found(post: Posterior, old: Evaluations, new_sd: Float[ndarray,
     """The earlier evaluations with the noise that the fit estimated, where the new ones come with theirs.
 
     Without a standard deviation they would count as exact beside the new ones. If all are without one, it is estimated
-    anew, from all of them.
+    again, from all of them.
     """
     found = None if post.history is None else post.history.noise
     if new_sd is None or old.log_density_sd is not None or found is None or found.kind != "estimated":

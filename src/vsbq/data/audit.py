@@ -301,7 +301,8 @@ def _top_region(finite: Evaluations) -> Iterator[Finding]:
     d = finite.dimension
     top = finite.points[top_region(finite.log_density, d)]
     count, depth = distinct_points(top), contour_depth(TOP_SIGMA, d)
-    message = f"{count_in_words(count, 'distinct evaluation')} lie within {depth:.1f} nats of the best, where the "
+    lie = "lies" if count == 1 else "lie"
+    message = f"{count_in_words(count, 'distinct evaluation')} {lie} within {depth:.1f} nats of the best, where the "
     message += "posterior is."
     if count >= 10 * d:
         yield Finding("info", "top region", message)

@@ -120,7 +120,7 @@ class Posterior:
         """n draws (4000 unless told) of equal weight in random order, one row each, in the user's space.
 
         `rng` is None, an integer or a NumPy Generator; `seed` is another word for an integer, here and in every
-        method. They are picked from the draws of the refinement; more than those hold come with repetitions.
+        method. They come from the draws of the refinement; if you ask for more than there are, some are repeated.
         """
         return density.draw(self, n, np.random.default_rng(one_of(rng, seed)))
 
@@ -340,7 +340,7 @@ class Posterior:
         """What the posterior would be under another prior, without a call of the model.
 
         If the old prior is known as a function too, the draws get new weights, as long as enough of them count;
-        otherwise the evaluations are fitted anew, for which they must hold `log_prior`. Bounds stay as they are: the
+        otherwise the evaluations are fitted again, for which they must hold `log_prior`. Bounds stay as they are: the
         new prior is cut off there. `prior_change` of the result is None after a new fit.
 
         Args:

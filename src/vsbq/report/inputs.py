@@ -67,7 +67,7 @@ def _counts(history: History | None, evaluations: Evaluations | None) -> list[tu
         ("left out as far too low", _with_note(trimmed.trimmed, "they say nothing about where the posterior is")),
         ("merged because the point was repeated", count(trimmed.merged)),
         ("with a density of zero (−inf)", _with_note(trimmed.zero_density, "they tell where the density ends")),
-        ("moved off a bound by a hair", count(trimmed.at_edge)),
+        ("on a bound, moved inwards by a tiny distance", count(trimmed.at_edge)),
     ]
 
 

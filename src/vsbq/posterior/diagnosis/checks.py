@@ -114,8 +114,8 @@ def _evidence_parts(post: Posterior, limits: Thresholds) -> Iterator[Finding]:
     words = f"{guessed:.1%} of the probability lies where the surrogate guesses or is not trusted."
     yield judged("support", guessed, limits.limit("support"), words, MORE)
     more = float(np.expm1(evidence.untrusted))
-    much = f"{more:.1%} as much" if more < 2 else f"{more:.3g} times as much"
-    words = f"The surrogate sees {much} again where it is not trusted."
+    much = f"{more:.1%}" if more < 10 else f"{more:.2g} times"
+    words = f"Where the surrogate is not trusted, it sees {much} of the mass that it sees where it is."
     yield judged("around", more, limits.limit("around"), words, MORE)
 
 
