@@ -13,8 +13,8 @@ from vsbq.data.transform import InferenceSpace, ModelSpace, WhitenedSpace
 from vsbq.numerics import sgpr
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.mixture import Mixture
-from vsbq.progress import Progress
 from vsbq.numerics.sgpr import Variance
+from vsbq.progress import Progress
 from vsbq.steps.model import Prediction, predict
 from vsbq.steps.support import DRAWS, Support
 from vsbq.steps.surrogate.model import Surrogate
