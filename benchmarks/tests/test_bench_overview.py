@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from vsbq_bench.lines import Line
-from vsbq_bench.overview import headline, zoo
+from vsbq_bench.overview import HEADLINE, headline, zoo
 
 LINE = Line(
     problem="two_moons",
@@ -37,6 +37,12 @@ def test_the_headline_names_the_noise_and_leaves_out_what_was_not_run():
     assert len(rows) == 1
     assert rows[0].startswith("| Bayesian timing, noise of sd 3 |")
     assert "| — | — | — |" in rows[0]
+
+
+def test_the_headline_has_six_rows_at_most():
+    lines = [replace(LINE, problem=problem, noise_sd=noise) for problem, noise in HEADLINE]
+    more = [replace(LINE, problem="timing", noise_sd=7.0), replace(LINE, problem="single")]
+    assert len(headline(lines + more).splitlines()[2:]) == len(HEADLINE) == 6
 
 
 def test_the_zoo_has_a_row_for_each_level_of_noise_and_counts_failures():
