@@ -10,7 +10,7 @@ import numpy as np
 from vsbq._typing import Bool, Float, ndarray
 from vsbq.data.findings import Finding
 from vsbq.data.runs import tell_runs
-from vsbq.errors import count_in_words
+from vsbq.errors import count_in_words, join_words
 from vsbq.numerics.contours import POSTERIOR, SURROUNDINGS, contour_depth
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ __all__ = ["Bare", "bare_sides", "run_findings", "side_findings"]
 #: Of the reach to the other side: a side with less has hardly been visited. The evaluations it takes to tell.
 LEAST_REACH = 0.05
 LEAST_TOP = 10
+
+#: Parameters of a message.
+SHOWN = 4
 
 #: Of the width of the top region: a best evaluation so close to a bound has no room beyond it.
 NO_ROOM = 0.02
@@ -36,17 +39,16 @@ class Bare(NamedTuple):
 
 def side_findings(finite: Evaluations) -> Iterator[Finding]:
     """Parameters whose high-density range was evaluated on one side of the best only."""
-    lower, upper = finite.bounds.lower, finite.bounds.upper
-    for bare in bare_sides(finite.points, finite.log_density, lower, upper):
-        name = finite.names[bare.parameter]
+    bare = bare_sides(finite.points, finite.log_density, finite.bounds.lower, finite.bounds.upper)
+    if bare:
+        sides = join_words([f"{each.side} {each.best:.4g} in '{finite.names[each.parameter]}'" for each in bare[:SHOWN]])
+        more = f" and of {len(bare) - SHOWN} more parameters" if len(bare) > SHOWN else ""
         message = (
-            f"The best evaluation has {name} = {bare.best:.6g}, and hardly any one near the top is {bare.side} it, so "
-            f"that the posterior is not seen to end on that side. Add evaluations with {name} {bare.side} "
-            f"{bare.best:.6g}, for example by starting the optimiser there"
+            f"Hardly any evaluation near the top is {sides}{more}, where the best one is: the posterior is not seen to "
+            "end there. Add evaluations on that side, for example by starting the optimiser there, or give a bound if "
+            "the density ends."
         )
-        bound = lower[bare.parameter] if bare.side == "below" else upper[bare.parameter]
-        more = "." if np.isfinite(bound) else f", or give a bound if {name} cannot be there."
-        yield Finding("warning", "one side", message + more)
+        yield Finding("warning", "one side", message)
 
 
 def bare_sides(
