@@ -5,7 +5,7 @@ Writes one JSON line per problem and kind to benchmarks/results/losses.jsonl and
     python benchmarks/losses.py                    200 problems for development, 200 others for validation
     python benchmarks/losses.py --page             only the table in docs/did_it_work.md, from the lines
 
-Rules of the audit are chosen on the development problems alone.
+Problems whose lines are there are not run again; remove the file after a change of the audit. Rules of the audit are chosen on the development problems alone.
 """
 
 from __future__ import annotations
@@ -306,10 +306,11 @@ def main() -> None:
     parser.add_argument("--half", choices=HALVES, action="append", help="default: both")
     options = parser.parse_args()
     halves = options.half or list(HALVES)
-    if not options.page:
-        kept = [row for row in _read() if row["half"] not in halves]
-        made = [row for half in halves for index in range(COUNT) for row in rows_of(half, index)]
-        RESULTS.write_text("".join(f"{json.dumps(row)}\n" for row in kept + made), encoding="utf-8")
+    for half in halves if not options.page else ():
+        there = {row["problem"] for row in _read() if row["half"] == half}
+        for index in sorted(set(range(COUNT)) - there):
+            with RESULTS.open("a", encoding="utf-8") as file:
+                file.write("".join(f"{json.dumps(row)}\n" for row in rows_of(half, index)))
     words = "\n\n".join(table(_read(), half) for half in halves)
     print(words)
     if options.page:

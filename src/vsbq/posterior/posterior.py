@@ -272,10 +272,7 @@ class Posterior:
         return check(self, log_density, n, log_density_sd=log_density_sd, rng=one_of(rng, seed))
 
     def check_points(self, n: int, rng: RandomState = None, *, seed: Seed = None) -> Float[ndarray, "n d"]:
-        """n points at which the model should be evaluated to check and correct this posterior by `reweight`.
-
-        Four of five are draws of the posterior; the others come from a wider mixture around it.
-        """
+        """n points at which the model should be evaluated to check and correct this posterior by `reweight`."""
         from vsbq.analysis.check import check_points
 
         return check_points(self, n, one_of(rng, seed))
