@@ -5,7 +5,8 @@ Writes one JSON line per problem and kind to benchmarks/results/losses.jsonl and
     python benchmarks/losses.py                    200 problems for development, 200 others for validation
     python benchmarks/losses.py --page             only the table in docs/did_it_work.md, from the lines
 
-Problems whose lines are there are not run again; remove the file after a change of the audit. Rules of the audit are chosen on the development problems alone.
+Problems whose lines are there are not run again; remove the file after a change of the audit. Rules of the audit are
+chosen on the development problems alone.
 """
 
 from __future__ import annotations
@@ -301,6 +302,7 @@ def table(rows: list[dict], half: str) -> str:
 
 
 def main() -> None:
+    """Run what is missing, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--page", action="store_true", help="only write the table into the page, from the lines")
     parser.add_argument("--half", choices=HALVES, action="append", help="default: both")

@@ -102,7 +102,7 @@ def test_failures_of_the_simulator_are_in_words(function, words, line):
 
 def test_other_arguments_that_cannot_be(line):
     post, data = line
-    with pytest.raises(ArgumentError, match="n is 5. Give a whole number of draws, 20 or more"):
+    with pytest.raises(ArgumentError, match=r"n is 5\. Give a whole number of draws, 20 or more"):
         post.predictive(simulate, data, 5)
     with pytest.raises(ArgumentError, match="1 values that are NaN"):
         post.predictive(simulate, np.where(TIME == 0, np.nan, data))

@@ -88,7 +88,9 @@ class Predictive:
         if not self.far:
             words = "None of these statistics is far out: the model makes such data."
         else:
-            words = f"Far out: {names_in_words(self.far)}. The model seldom makes such data; a better fit won't change it."
+            words = (
+                f"Far out: {names_in_words(self.far)}. The model seldom makes such data; a better fit won't change it."
+            )
         return [words, *self.notes]
 
     def to_dict(self) -> dict[str, dict[str, float]]:
@@ -150,8 +152,8 @@ def predictive(
 
 
 SAME = (
-    "simulate gave the same data twice at one point: it seems to add no noise, so that these are predicted means, which "
-    "scatter less than data."
+    "simulate gave the same data twice at one point: it seems to add no noise, so that these are predicted means, "
+    "which scatter less than data."
 )
 
 

@@ -41,7 +41,9 @@ def side_findings(finite: Evaluations) -> Iterator[Finding]:
     """Parameters whose high-density range was evaluated on one side of the best only."""
     bare = bare_sides(finite.points, finite.log_density, finite.bounds.lower, finite.bounds.upper)
     if bare:
-        sides = join_words([f"{each.side} {each.best:.4g} in '{finite.names[each.parameter]}'" for each in bare[:SHOWN]])
+        sides = join_words(
+            [f"{each.side} {each.best:.4g} in '{finite.names[each.parameter]}'" for each in bare[:SHOWN]]
+        )
         more = f" and of {len(bare) - SHOWN} more parameters" if len(bare) > SHOWN else ""
         message = (
             f"Hardly any evaluation near the top is {sides}{more}, where the best one is: the posterior is not seen to "
@@ -95,8 +97,8 @@ def run_findings(finite: Evaluations) -> Iterator[Finding]:
         message += " All of them came to where the posterior is."
     elif reached == 1:
         message += (
-            " Only one of them came to where the posterior is: nothing confirms that it is the highest mode, or that it "
-            "was seen from all sides. Restart the optimiser from other places, and let it go on for longer."
+            " Only one of them came to where the posterior is: nothing confirms that it is the highest mode, or that "
+            "it was seen from all sides. Restart the optimiser from other places, and let it go on for longer."
         )
     else:
         message += f" {count_in_words(reached, 'run')} came to where the posterior is; the others ended below it."

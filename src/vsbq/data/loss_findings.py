@@ -22,7 +22,9 @@ FLATTENING = frozenset({"mse", "rmse", "r2", "mae"})
 MOST_ZEROS = 0.05
 
 #: How to make a log density of the usual losses.
-CURE = "The log likelihood of n normal residuals of standard deviation s is -SSE / (2 * s**2), or -n * MSE / (2 * s**2)."
+CURE = (
+    "The log likelihood of n normal residuals of standard deviation s is -SSE / (2 * s**2), or -n * MSE / (2 * s**2)."
+)
 
 
 def loss_findings(finite: Evaluations, zeros: int, values_name: str | None) -> Iterator[Finding]:

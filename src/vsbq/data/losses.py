@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-
 from collections.abc import Iterable
 from typing import Literal
 
@@ -13,13 +12,22 @@ from scipy.stats import chi2
 from vsbq._typing import Float, ndarray
 from vsbq.numerics.contours import POSTERIOR, contour_depth
 
-__all__ = ["LOSS_WORDS", "Kind", "is_called_log_density", "is_called_loss", "kind_of", "loss_word", "name_in", "note_on_name"]
+__all__ = [
+    "LOSS_WORDS",
+    "Kind",
+    "is_called_log_density",
+    "is_called_loss",
+    "kind_of",
+    "loss_word",
+    "name_in",
+    "note_on_name",
+]
 
 #: Rows that it takes to tell, and the share of them, the farthest ones, from which the steepness is taken.
 LEAST_ROWS = 20
 FAR = 0.8
 
-#: Values this close to zero, relative to the highest, are those of a density far from its mode; how many, and their share.
+#: Values this close to zero, relative to the highest, are those of a density far out; how many, and their share.
 NEXT_TO_ZERO = 1e-6
 LEAST_ZEROS = 3
 LEAST_ZERO = 0.01

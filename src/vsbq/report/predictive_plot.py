@@ -49,7 +49,9 @@ def _abscissa(check: Predictive, x: ArrayLike | None) -> Float[ndarray, " m"]:
         return np.arange(check.observed.size, dtype=np.float64)
     places = np.asarray(x, dtype=np.float64).reshape(-1)
     if places.size != check.observed.size:
-        raise ArgumentError(f"x has {places.size} numbers, but there are {check.observed.size} data. Give one for each.")
+        raise ArgumentError(
+            f"x has {places.size} numbers, but there are {check.observed.size} data. Give one for each."
+        )
     return places
 
 
