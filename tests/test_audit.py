@@ -337,7 +337,7 @@ def test_the_name_of_a_column_leads_to_a_question(name, severity, rng):
     assert one.message.endswith("Are they a log density?")
 
 
-@pytest.mark.parametrize("name", ["log_density", "logp", "lnprob", "ll", "posterior"])
+@pytest.mark.parametrize("name", ["log_density", "logp", "lnprob", "ll", "loglike"])
 def test_other_names_lead_to_none(name, rng):
     x = several_runs(rng)
     found = audit(Evaluations(x, -0.5 * (x**2).sum(axis=1)), values_name=name).findings

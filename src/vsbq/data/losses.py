@@ -36,9 +36,9 @@ LEAST_ZERO = 0.01
 #: and its root, are seldom below the lowest.
 HIGHEST, LOWEST = 1.0, -3.0
 
-#: Shares of the best value by which those of a loss fall, at least: where the curve misses the data by as much again.
+#: Shares of the best value by which those of a loss fall, at least: those of a log density in the hundreds need not.
 #: Below `LOWEST`, where the best of many log densities is, they must fall by more.
-LEAST_FALL = 0.3
+LEAST_FALL = 0.1
 FAR_BELOW = 1.0
 
 #: Values flatter than this are no log density that the evaluations surround: 1 is that of draws of a normal. A
@@ -109,7 +109,7 @@ def name_in(notes: Iterable[str]) -> str | None:
 def is_called_log_density(name: str) -> bool:
     """Whether the name of a column says that it holds logarithms of a density, as "log_density" and "lnprob" do."""
     plain = re.sub(r"[^a-z0-9]", "", name.lower())
-    return plain.removeprefix("neg").removeprefix("minus").startswith(("logd", "logp", "lnp", "logjoint", "lp"))
+    return plain.removeprefix("neg").removeprefix("minus").startswith(("logd", "logl", "logp", "lnl", "lnp", "logjoint", "ll", "lp"))
 
 
 def looks_unlogged(values: Float[ndarray, " n"]) -> bool:
