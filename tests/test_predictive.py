@@ -91,7 +91,6 @@ def test_a_simulator_without_noise_is_noticed(line):
         (lambda x, rng: np.zeros(24), r"shape \(24,\) at draw 0 .*, but those observed have \(25,\)"),
         (lambda x, rng: "data", "failed at draw 0 .*ValueError"),
         (lambda: 0, "failed at draw 0 .*TypeError.*called with one point of D numbers"),
-        (3, "failed at draw 0 .*TypeError"),
     ],
 )
 def test_failures_of_the_simulator_are_in_words(function, words, line):
