@@ -286,19 +286,19 @@ def _rows_of(half: str, index: int) -> Iterator[dict]:
 def table(rows: list[dict], half: str) -> str:
     """How often each kind is named, of those that flatten, and what healthy traces are told."""
     lines = [
-        f"| {half}: the values are | flatten | warned of | with the column's name | else a question |",
-        "| --- | --- | --- | --- | --- |",
+        f"| {half}: the values are | flatten | warned of, by values alone | refused | asked | warned of, with the name |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     mine = [row for row in rows if row["half"] == half]
     for kind in (*FLATTENING, *RESCALING, "log density"):
         every = [row for row in mine if row["kind"] == kind]
-        flat = [row for row in every if row["nats per nat"] < 1] if kind in FLATTENING else every
-        told = every if kind == "density" else flat  # one that is sharper is as wrong
-        counts = [f"{len(flat)} of {len(every)}" if kind in FLATTENING else "no"]
-        for how in ("values", "name too"):
-            counts.append(f"{sum(row[how] in ('warned', 'refused') for row in told)} of {len(told)}")
-        counts.append(str(sum(row["name too"] == "asked" for row in told)))
-        lines.append(f"| {kind} | {' | '.join(counts)} |")
+        flat = [row for row in every if row["nats per nat"] < 1]
+        told = flat if kind in FLATTENING and kind != "density" else every  # a density that sharpens is as wrong
+        said = [
+            f"{sum(row['values'] == word for row in told)} of {len(told)}" for word in ("warned", "refused", "asked")
+        ]
+        named = f"{sum(row['name too'] == 'warned' for row in told)} of {len(told)}"
+        lines.append(f"| {kind} | {len(flat)} of {len(every)} | {' | '.join(said)} | {named} |")
     return "\n".join(lines)
 
 

@@ -66,6 +66,7 @@ LOSS_WORDS = {
     "deviance": "a deviance: the log likelihood is -deviance / 2",
     "loss": "a loss: it must be a negative log likelihood plus a negative log prior, with all factors",
 }
+LOGARITHMS = ("logd", "logjoint", "logl", "logp", "ll", "lnl", "lnp", "lp")
 _CALLED = "The values are called '"
 _SPELLED = {
     "mse": ("mse", "meansquarederror", "meansquareerror"),
@@ -109,7 +110,7 @@ def name_in(notes: Iterable[str]) -> str | None:
 def is_called_log_density(name: str) -> bool:
     """Whether the name of a column says that it holds logarithms of a density, as "log_density" and "lnprob" do."""
     plain = re.sub(r"[^a-z0-9]", "", name.lower())
-    return plain.removeprefix("neg").removeprefix("minus").startswith(("logd", "logl", "logp", "lnl", "lnp", "logjoint", "ll", "lp"))
+    return plain.removeprefix("neg").removeprefix("minus").startswith(LOGARITHMS)
 
 
 def looks_unlogged(values: Float[ndarray, " n"]) -> bool:
