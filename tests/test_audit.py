@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import vsbq
@@ -311,8 +312,8 @@ LOSSES = {
 def test_losses_that_flatten_are_named(kind, bounds, rng):
     x = several_runs(rng)
     ev = Evaluations(x, LOSSES[kind](0.5 * (x**2).sum(axis=1)), bounds=bounds, check_sign=False)
-    assert "loss" in topics(ev)
-    assert ("Pass its logarithm" if kind == "density" else "mean square, its root, R²") in message(ev, "loss")
+    (found,) = [each for each in audit(ev).warnings if each.topic in ("loss", "kind of values")]
+    assert ("Pass its logarithm" if kind == "density" else "mean square, ") in found.message
 
 
 @pytest.mark.parametrize("bounds", [None, [(-10, 10)] * 3])
@@ -336,21 +337,73 @@ def test_the_name_of_a_column_leads_to_a_question(name, severity, rng):
     assert one.message.endswith("Are they a log density?")
 
 
-@pytest.mark.parametrize("name", ["log_density", "logp", "lnprob", "ll", "posterior"])
+@pytest.mark.parametrize("name", ["log_density", "logp", "lnprob", "ll", "loglike"])
 def test_other_names_lead_to_none(name, rng):
     x = several_runs(rng)
     found = audit(Evaluations(x, -0.5 * (x**2).sum(axis=1)), values_name=name).findings
     assert not [finding for finding in found if finding.topic == "loss"]
 
 
-@pytest.mark.parametrize(
-    ("best", "asked"), [(-0.25, True), (0.9, True), (-0.001, False), (-512.0, False), (7.0, False)]
-)
+@pytest.mark.parametrize(("best", "asked"), [(-0.25, True), (-0.001, True), (-512.0, True), (7.0, False)])
 def test_values_that_could_be_a_loss_lead_to_a_question_and_no_warning(best, asked, rng):
     x = several_runs(rng)
     ev = Evaluations(x, -0.5 * (x**2).sum(axis=1) + 0.5 * (x**2).sum(axis=1).min() + best)
     assert topics(ev) == []
     assert ("loss" in topics(ev, "info")) == asked
+    assert not [each for each in audit(ev, values_name="lnprob").findings if each.topic == "loss"]
+
+
+def test_a_best_value_just_below_one_is_that_of_r_squared(rng):
+    x = several_runs(rng)
+    values = -0.5 * (x**2).sum(axis=1) + 0.5 * (x**2).sum(axis=1).min()
+    assert topics(Evaluations(x, values + 0.9)) == ["kind of values"]
+    assert topics(Evaluations(x, values + 1.1)) == []
+
+
+@pytest.mark.parametrize("peak", [-200.0, 40.0])
+def test_the_top_few_nats_are_no_loss(peak, rng):
+    x = several_runs(rng, steps=300)
+    y = -0.5 * (x**2).sum(axis=1)
+    top = y > y.max() - 2
+    ev = Evaluations(x[top], y[top] + peak)
+    assert not {"loss", "kind of values"} & set(topics(ev))
+
+
+def test_the_name_of_a_column_is_kept_by_readers(rng):
+    x = several_runs(rng)
+    table = pd.DataFrame(x, columns=["a", "b", "c"]).assign(mse=0.5 * (x**2).sum(axis=1), cost=0.5 * (x**2).sum(axis=1))
+    read = Evaluations.from_dataframe(table, neg_log_density="mse", params=["a", "b", "c"])
+    assert topics(read.take(slice(0, 300))) == ["loss"]
+    assert "The values are called 'mse', which may be a mean square" in message(read, "loss")
+    assert "input" not in topics(read, "info")
+    asked = Evaluations.from_dataframe(table, neg_log_density="cost", params=["a", "b", "c"])
+    assert topics(asked) == []
+    assert message(asked, "loss").endswith("Are they a log density?")
+
+
+# Where the evaluations went
+
+
+def test_one_side_of_the_best_is_named(rng):
+    x = several_runs(rng)
+    y = -0.5 * (x**2).sum(axis=1)
+    left = x[:, 1] < -0.5
+    ev = Evaluations(x[left], y[left], names=["a", "b", "c"])
+    assert "one side" in topics(ev)
+    assert "in 'b', where the best one is: the posterior is not seen to end there" in message(ev, "one side")
+    assert "one side" not in topics(Evaluations(x, y))
+    bound = Evaluations(x[left], y[left], bounds=[(None, None), (None, float(x[left][:, 1].max())), (None, None)])
+    assert "one side" not in topics(bound)
+
+
+def test_runs_that_did_not_come_to_the_top_are_counted(rng):
+    x = several_runs(rng)
+    y = -0.5 * (x**2).sum(axis=1)
+    assert "All of them came to where the posterior is." in message(Evaluations(x, y), "runs")
+    alone = x.copy()
+    alone[: 3 * len(x) // 4, 0] += 25.0
+    ev = Evaluations(alone, -0.5 * (alone**2).sum(axis=1))
+    assert "Only one of them came to where the posterior is" in message(ev, "runs")
 
 
 # Values that cannot be of one function

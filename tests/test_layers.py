@@ -66,9 +66,11 @@ DOORS = {
         "vsbq.io.readers.tables",
         "vsbq.io.record",
     },
+    "analysis/predictive.py": {"vsbq.report.predictive_plot"},
     "posterior/posterior.py": {
         "vsbq.analysis.check",
         "vsbq.analysis.comparison",
+        "vsbq.analysis.predictive",
         "vsbq.analysis.prior_change",
         "vsbq.analysis.refits",
         "vsbq.analysis.suggest",

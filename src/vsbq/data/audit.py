@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.spatial import cKDTree
 
 from vsbq._typing import Bool, Float, ndarray
 from vsbq.data.consistency import find_offset, find_outliers, unit_of
-from vsbq.data.losses import LOSS_WORDS, could_be_loss, looks_unlogged, loss_word, steepness
+from vsbq.data.coverage import run_findings, side_findings
+from vsbq.data.findings import Finding
+from vsbq.data.loss_findings import loss_findings
+from vsbq.data.losses import name_in, note_on_name
 from vsbq.data.penalties import between
 from vsbq.data.runs import tell_runs
 from vsbq.data.signs import duplicate_groups, looks_negated
@@ -36,33 +39,12 @@ LEAST_RISE = 1.0  # by more than this many nats each
 TOP_SIGMA = 3.0  # the top region reaches down to this contour of a normal
 GRAIN = 0.01  # of the spread: points closer than this count once
 
-#: Losses by whose name the posterior would be flattened.
-FLATTENING = frozenset({"mse", "rmse", "r2", "mae"})
-
-#: Values flatter than this are no log density that the evaluations surround: 1 is that of draws of a normal. A
-#: posterior that fills its hard bounds may be flatter, and so may one that ends where the density is zero.
-LEAST_STEEP = 0.45
-LEAST_STEEP_IN_A_BOX = 0.15
-MOST_ZEROS = 0.05
-
 #: Stated noise over the scatter of close neighbours, which is at least the noise.
 MOST_NOISE = 3.0
 LEAST_NOISE = 1.0  # nats: less does no harm
 
 #: Starts of runs at which an offset is looked for, at most.
 MOST_STARTS = 20
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing worth knowing: a plain sentence with its numbers and, for a warning, the remedy."""
-
-    severity: Literal["info", "warning"]
-    topic: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.severity:<8}{self.topic}: {self.message}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,15 +75,18 @@ class Audit:
 def audit(evaluations: Evaluations, *, values_name: str | None = None) -> Audit:
     """Look for everything odd in the evaluations; nothing is changed and nothing is raised.
 
-    `values_name` is what the values are called where they come from, such as the name of a column.
+    `values_name` is what the values are called where they come from, such as the name of a column; readers of tables
+    keep the name if it is that of a loss.
     """
     with np.errstate(all="ignore"):
-        return Audit(tuple(_findings(evaluations, values_name)))
+        return Audit(tuple(_findings(evaluations, values_name or name_in(evaluations.notes))))
 
 
 def _findings(evaluations: Evaluations, values_name: str | None) -> Iterator[Finding]:
     yield from _size(evaluations)
     for note in evaluations.notes:
+        if note in note_on_name(values_name):
+            continue  # it is asked about below
         yield Finding("info", "input", note)
     yield from _duplicates(evaluations)
     yield from _whole_numbers(evaluations)
@@ -111,11 +96,12 @@ def _findings(evaluations: Evaluations, values_name: str | None) -> Iterator[Fin
         yield from _scale(finite)
         yield from _stand_in(finite)
         yield from _sign(finite)
-        yield from _loss(finite, len(evaluations) - len(finite), values_name)
+        yield from loss_findings(finite, len(evaluations) - len(finite), values_name)
         yield from _consistency(finite)
         yield from _noise(finite)
         yield from _top_region(finite)
-        yield from _runs(finite)
+        yield from side_findings(finite)
+        yield from run_findings(finite)
         yield from _near_bounds(evaluations)
         yield from _pile_up(finite)
         yield from _unbounded(finite)
@@ -200,41 +186,6 @@ def _sign(finite: Evaluations) -> Iterator[Finding]:
         yield Finding("warning", "sign", message)
 
 
-def _loss(finite: Evaluations, zeros: int, values_name: str | None) -> Iterator[Finding]:
-    """Values that are no log density: by their own shape, or by what they are called."""
-    values, points = finite.log_density, finite.points
-    if looks_unlogged(values):
-        share = float(np.mean(values < 1e-6 * values.max()))
-        message = f"No value is negative and {share:.0%} are next to zero, as those of a density. Pass its logarithm."
-        yield Finding("warning", "loss", message)
-        return
-    word = None if values_name is None else loss_word(values_name)
-    if word is not None:
-        message = f"The values are called '{values_name}', which may be {LOSS_WORDS[word]}. Are they a log density?"
-        yield Finding("warning" if word in FLATTENING else "info", "loss", message)
-        if word in FLATTENING:
-            return
-    steep = steepness(points, values)
-    closed = np.isfinite(finite.bounds.lower) & np.isfinite(finite.bounds.upper)
-    limit = LEAST_STEEP if not closed.all() else LEAST_STEEP_IN_A_BOX
-    if steep is not None and steep < limit and zeros <= MOST_ZEROS * len(values):
-        message = (
-            f"The values hardly fall off: 99 % are within {float(values.max() - np.quantile(values, 0.01)):.3g} of the "
-            "best, less than a posterior that the evaluations surround would show. Either they cover only the top of "
-            "it, or the values are no log density: a mean square, its root, R² or an unlogged density would make the "
-            "posterior far too wide. The log likelihood of normal residuals is minus their sum of squares over twice "
-            "the noise variance."
-        )
-        yield Finding("warning", "loss", message)
-    elif word is None and finite.log_prior is None and could_be_loss(values):
-        message = (
-            f"The best value is {float(values.max()):.3g}, and none is above it by its nature if it is a loss with the "
-            "sign changed, or R². Values cannot tell: is it a log density with all factors? The log likelihood of n "
-            "residuals of standard deviation s is -n * MSE / (2 * s**2)."
-        )
-        yield Finding("info", "loss", message)
-
-
 def _consistency(finite: Evaluations) -> Iterator[Finding]:
     """Values that cannot be of one smooth function."""
     noise = np.zeros(len(finite)) if finite.log_density_sd is None else np.asarray(finite.log_density_sd)
@@ -257,18 +208,6 @@ def _consistency(finite: Evaluations) -> Iterator[Finding]:
             "the model, the data or a constant had changed. Fit what belongs together, or correct the constant."
         )
         yield Finding("warning", "offset", message)
-
-
-def _runs(finite: Evaluations) -> Iterator[Finding]:
-    run = tell_runs(finite.points)
-    if not run.any():
-        message = (
-            "The rows look like one run of an optimiser, or like points without order. Another mode would not be "
-            "noticed; runs from several starts would find it."
-        )
-    else:
-        message = f"The rows look like {int(run.max()) + 1} runs of an optimiser."
-    yield Finding("info", "runs", message)
 
 
 def _noise(finite: Evaluations) -> Iterator[Finding]:

@@ -3,23 +3,56 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import Literal
 
 import numpy as np
+from scipy.stats import chi2
 
 from vsbq._typing import Float, ndarray
+from vsbq.numerics.contours import POSTERIOR, contour_depth
 
-__all__ = ["LOSS_WORDS", "could_be_loss", "is_called_loss", "looks_unlogged", "loss_word", "steepness"]
+__all__ = [
+    "LOSS_WORDS",
+    "Kind",
+    "is_called_log_density",
+    "is_called_loss",
+    "kind_of",
+    "loss_word",
+    "name_in",
+    "note_on_name",
+]
 
 #: Rows that it takes to tell, and the share of them, the farthest ones, from which the steepness is taken.
 LEAST_ROWS = 20
 FAR = 0.8
 
-#: Values this close to zero, relative to the highest, are those of a density far from its mode; and the share of them.
+#: Values this close to zero, relative to the highest, are those of a density far out; how many, and their share.
 NEXT_TO_ZERO = 1e-6
-LEAST_ZERO = 0.1
+LEAST_ZEROS = 3
+LEAST_ZERO = 0.01
 
-#: The best of a loss per data point, with the sign changed, is between these; closer to zero it is a density's own.
-LOWEST_LOSS, HIGHEST_LOSS = -10.0, -0.01
+#: The best of a loss with the sign changed is below zero, and R² is at most one; a mean square of data in usual units,
+#: and its root, are seldom below the lowest.
+HIGHEST, LOWEST = 1.0, -3.0
+
+#: Shares of the best value by which those of a loss fall, at least: those of a log density in the hundreds need not.
+#: Below `LOWEST`, where the best of many log densities is, they must fall by more.
+LEAST_FALL = 0.1
+FAR_BELOW = 1.0
+
+#: Values flatter than this are no log density that the evaluations surround: 1 is that of draws of a normal. A
+#: posterior that fills its hard bounds may be flatter.
+LEAST_STEEP = 0.45
+LEAST_STEEP_IN_A_BOX = 0.15
+
+#: Median depth, in 3-sigma contours, over the parts of the region that was explored; on each axis so many parts.
+SHALLOW, SHALLOW_R2 = 3.5, 40.0
+CELLS = 4
+
+#: Quantiles of draws are those of a chi-squared up to this factor, and their steepness is about one.
+DRAWS = 1.5
+LEAST_STEEP_OF_DRAWS = 0.75
 
 #: Names of losses that are no log density, and what to do about each.
 LOSS_WORDS = {
@@ -33,6 +66,8 @@ LOSS_WORDS = {
     "deviance": "a deviance: the log likelihood is -deviance / 2",
     "loss": "a loss: it must be a negative log likelihood plus a negative log prior, with all factors",
 }
+LOGARITHMS = ("logd", "logjoint", "logl", "logp", "ll", "lnl", "lnp", "lp")
+_CALLED = "The values are called '"
 _SPELLED = {
     "mse": ("mse", "meansquarederror", "meansquareerror"),
     "rmse": ("rmse", "rms", "rootmeansquare"),
@@ -62,19 +97,77 @@ def is_called_loss(name: str) -> bool:
     return any(plain in spelled for spelled in _SPELLED.values())
 
 
+def note_on_name(name: str | None) -> list[str]:
+    """A note for evaluations whose values have the name of a loss, by which an audit knows it later."""
+    return [] if name is None or loss_word(name) is None else [f"{_CALLED}{name}'."]
+
+
+def name_in(notes: Iterable[str]) -> str | None:
+    """The name that `note_on_name` has noted; None if there is none."""
+    return next((note.removeprefix(_CALLED)[:-2] for note in notes if note.startswith(_CALLED)), None)
+
+
+def is_called_log_density(name: str) -> bool:
+    """Whether the name of a column says that it holds logarithms of a density, as "log_density" and "lnprob" do."""
+    plain = re.sub(r"[^a-z0-9]", "", name.lower())
+    return plain.removeprefix("neg").removeprefix("minus").startswith(LOGARITHMS)
+
+
 def looks_unlogged(values: Float[ndarray, " n"]) -> bool:
-    """Whether values look like a density itself: none is negative, and many are next to zero."""
+    """Whether values look like a density itself: none is negative, and some are next to zero."""
     best = float(values.max(initial=0.0))
     if len(values) < LEAST_ROWS or best <= 0 or values.min() < 0:
         return False
-    return bool(np.mean(values < NEXT_TO_ZERO * best) >= LEAST_ZERO)
+    return int(np.sum(values < NEXT_TO_ZERO * best)) >= max(LEAST_ZEROS, LEAST_ZERO * len(values))
 
 
-def could_be_loss(values: Float[ndarray, " n"]) -> bool:
-    """Whether the best value is where that of a loss per data point with the sign changed, or of R², would be: a little
-    below zero, or up to one. Many log densities are there too, so that this is a question and no accusation."""
-    best = float(values.max())
-    return LOWEST_LOSS < best < HIGHEST_LOSS or 0.0 < best <= 1.0
+Kind = Literal["density", "flat", "shallow", "unknown", "other"]
+
+
+def kind_of(points: Float[ndarray, "n d"], values: Float[ndarray, " n"], *, boxed: bool) -> Kind:
+    """What the values may be, by themselves.
+
+    "density" has no logarithm taken; "flat" hardly falls where the evaluations went; "shallow" falls a little, from a
+    best value where losses have theirs; "unknown" may be a loss as well as a log density; "other" can be no loss.
+    """
+    best, lowest = float(values.max()), float(values.min())
+    if looks_unlogged(values):
+        return "density"
+    if best > HIGHEST:
+        return "other"
+    below = (best - lowest) / abs(best) if best else np.inf
+    usual = best > LOWEST
+    if (usual and below >= LEAST_FALL) or below >= FAR_BELOW or best == lowest:
+        steep, deep = steepness(points, values), fall(points, values)
+        draws = steep is not None and steep > LEAST_STEEP_OF_DRAWS and like_draws(values, points.shape[1])
+        if steep is not None and deep is not None and not draws:
+            if steep < (LEAST_STEEP_IN_A_BOX if boxed else LEAST_STEEP):
+                return "flat"
+            if usual and deep < (SHALLOW_R2 if best > 0 else SHALLOW):
+                return "shallow"
+    return "unknown"
+
+
+def fall(points: Float[ndarray, "n d"], values: Float[ndarray, " n"]) -> float | None:
+    """How far below the best the values are where the evaluations went, in depths of a normal's 3-sigma contour.
+
+    Every part of the region counts once, however often an optimiser came back to it. None for too few rows.
+    """
+    if len(values) < LEAST_ROWS:
+        return None
+    low, high = np.quantile(points, [0.02, 0.98], axis=0)
+    width = np.where(high > low, high - low, 1.0)
+    cells = np.floor(CELLS * np.clip((points - low) / width, -0.5, 1.5))
+    _, first = np.unique(cells, axis=0, return_index=True)
+    depth = contour_depth(POSTERIOR, points.shape[1])
+    return float(np.median(values.max() - values[first]) / depth)
+
+
+def like_draws(values: Float[ndarray, " n"], dimension: int) -> bool:
+    """Whether the values fall below the best as those of draws from a density do: by half a chi-squared."""
+    shares = [0.25, 0.5, 0.75, 0.9]
+    ratio = np.quantile(values.max() - values, shares) / (0.5 * chi2.ppf(shares, dimension))
+    return bool(np.all((ratio > 1 / DRAWS) & (ratio < DRAWS)))
 
 
 def steepness(points: Float[ndarray, "n d"], values: Float[ndarray, " n"]) -> float | None:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from vsbq.analysis.check import Check
     from vsbq.analysis.comparison import Comparison
+    from vsbq.analysis.predictive import Predictive
     from vsbq.analysis.suggest import Suggestions
     from vsbq.io.files.starts import LivePoints, MassMatrix
 
@@ -103,8 +104,7 @@ class Posterior:
     def log_evidence_sd(self) -> float:
         """What `log_evidence` may be off by: all that `Evidence` lists, from the surrogate to Monte Carlo.
 
-        Without a refinement it is `elbo_sd`; where a refinement found no draw at which the surrogate can be trusted,
-        nothing is known of the error, and it is infinite.
+        Without a refinement it is `elbo_sd`; infinite where a refinement found no draw that can be trusted.
         """
         if self.evidence_parts is not None:
             return self.evidence_parts.sd
@@ -173,9 +173,8 @@ class Posterior:
     def diagnose(self, refits: int = 0, rng: RandomState = None, *, seed: Seed = None) -> Diagnosis:
         """Whether this posterior can be used: a verdict, and findings with numbers, words and remedies.
 
-        Without refits it costs little and is always the same. `refits` further fits show whether another seed, or
-        evaluations left out (a fifth of them, or one of the optimiser's runs), lead to the same posterior. Each takes
-        about as long as the fit.
+        Without refits it costs little and is always the same. `refits` further fits, each as long as the first, show
+        whether another seed, or evaluations left out (a fifth, or one run), lead to the same posterior.
         """
         from vsbq.analysis.refits import diagnose_with
 
@@ -262,8 +261,7 @@ class Posterior:
         """The posterior from these evaluations and the earlier ones together; the fit goes on from this one.
 
         `points` may also be an `Evaluations`. `log_prior` keeps the prior known where the earlier evaluations hold it.
-        All other arguments are those of `vsbq.fit`. Where the fit had to estimate the noise of the earlier evaluations
-        and the new ones come with theirs, the earlier ones keep the estimate.
+        All else is as in `vsbq.fit`. Where the noise of the earlier evaluations was estimated, they keep the estimate.
         """
         from vsbq.analysis.update import update
 
@@ -298,10 +296,7 @@ class Posterior:
         return check(self, log_density, n, log_density_sd=log_density_sd, rng=one_of(rng, seed))
 
     def check_points(self, n: int, rng: RandomState = None, *, seed: Seed = None) -> Float[ndarray, "n d"]:
-        """n points at which the model should be evaluated to check and correct this posterior by `reweight`.
-
-        Four of five are draws of the posterior; the others come from a wider mixture around it.
-        """
+        """n points at which the model should be evaluated to check and correct this posterior by `reweight`."""
         from vsbq.analysis.check import check_points
 
         return check_points(self, n, one_of(rng, seed))
@@ -315,6 +310,12 @@ class Posterior:
         from vsbq.analysis.check import reweight
 
         return reweight(self, points, log_density, log_density_sd)
+
+    def predictive(self, simulate: Callable[..., Any], observed: Any, n: int = 200, **options: Any) -> Predictive:
+        """Data that `simulate` makes at n draws against the observed; see `vsbq.analysis.predictive.predictive`."""
+        from vsbq.analysis.predictive import predictive
+
+        return predictive(self, simulate, observed, n, **options)
 
     def report(self, path: str | Path, **options: Any) -> Path:
         """Write one self-contained HTML page that tells a colleague everything; see `vsbq.report.write_report`."""
@@ -339,9 +340,8 @@ class Posterior:
     ) -> Posterior:
         """What the posterior would be under another prior, without a call of the model.
 
-        If the old prior is known as a function too, the draws get new weights, as long as enough of them count;
-        otherwise the evaluations are fitted again, for which they must hold `log_prior`. Bounds stay as they are: the
-        new prior is cut off there. `prior_change` of the result is None after a new fit.
+        If the old prior is known as a function too, the draws get new weights, as long as enough of them count; else
+        the evaluations are fitted anew, and must hold `log_prior`; `prior_change` is then None. Bounds stay.
 
         Args:
             log_prior: log density of the new prior, of points (n, D) or of one point, with all constants.

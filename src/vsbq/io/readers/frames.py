@@ -10,6 +10,7 @@ import numpy as np
 from vsbq._typing import ndarray
 from vsbq.data import validation as door
 from vsbq.data.evaluations import Evaluations, TableLike
+from vsbq.data.losses import note_on_name
 from vsbq.errors import Argument, EvaluationsError, names_in_words
 from vsbq.io.readers.columns import questions
 
@@ -43,7 +44,8 @@ def read_dataframe(
         names=[str(name) for name in names],
         **options,
     )
-    return made._with_notes([*note, *made.notes])
+    called = note_on_name(log_density or neg_log_density or log_likelihood)
+    return made._with_notes([*note, *called, *made.notes])
 
 
 def _which(df: TableLike) -> EvaluationsError:
