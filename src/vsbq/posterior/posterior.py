@@ -198,11 +198,7 @@ class Posterior:
         rng: RandomState = None,
         seed: Seed = None,
     ) -> Figure:
-        """Corner plot of the posterior as a matplotlib `Figure`; needs the extra vsbq[plot].
-
-        `draws` set windows and contours, `evaluations` are shown as dots, `truth` holds draws of a reference, `others`
-        posteriors by label.
-        """
+        """Corner plot as a matplotlib `Figure`, with vsbq[plot]; `truth`: draws of a reference, `others`: by label."""
         from vsbq.report.corner import corner
 
         return corner(
@@ -217,20 +213,13 @@ class Posterior:
         return plot_diagnosis(self, figure=figure)
 
     def suggest(self, n: int, rng: RandomState = None, *, seed: Seed = None) -> Float[ndarray, "n d"]:
-        """n points in the user's space whose evaluation would reduce the uncertainty of this posterior most.
-
-        They lie where something may be wrong and the density may be high: also beyond the evaluations, where nobody
-        has looked yet. Evaluate them all and pass the values to `update`. The most telling ones come first.
-        """
+        """n points whose evaluation would reduce the uncertainty most; pass their values to `update`."""
         from vsbq.analysis.suggest import suggest
 
         return suggest(self, n, one_of(rng, seed))
 
     def suggestions(self, n: int, rng: RandomState = None, *, pending: ArrayLike | None = None) -> Suggestions:
-        """The points of `suggest` with a reason for each: `points`, `reasons`, and a table if it is printed.
-
-        `pending` are points whose values are still to come, or whose evaluation failed: others are chosen.
-        """
+        """The points of `suggest` with a reason for each; `pending` are points whose values are still to come."""
         from vsbq.analysis.suggest import suggestions
 
         return suggestions(self, n, rng, pending)
@@ -239,8 +228,7 @@ class Posterior:
         """Call the model where it helps most, until the verdict is "trusted" or the calls are used up.
 
         `log_density` takes one point (D,) and returns a number, or a pair of it and the sd of its noise. Options are
-        `batch`, `workers`, `executor`, `record`, `log_density_sd`, `settings`, `rng` and `progress`, those of
-        `vsbq.improve.improve`; `improvement` of the result says how it went.
+        those of `vsbq.improve.improve`; `improvement` of the result says how it went.
         """
         from vsbq.improve import improve
 
@@ -265,17 +253,8 @@ class Posterior:
         """
         from vsbq.analysis.update import update
 
-        return update(
-            self,
-            points,
-            log_density,
-            log_density_sd,
-            log_prior,
-            settings=settings,
-            rng=rng,
-            seed=seed,
-            progress=progress,
-        )
+        known = points, log_density, log_density_sd, log_prior
+        return update(self, *known, settings=settings, rng=rng, seed=seed, progress=progress)
 
     def check(
         self,
@@ -304,8 +283,7 @@ class Posterior:
     def reweight(self, points: ArrayLike, log_density: ArrayLike, log_density_sd: ArrayLike | None = None) -> Posterior:
         """This posterior corrected by values of the model at points of `check_points`, with a new verdict.
 
-        The result is made of the points with their weights. Where the weights can't be relied on, it warns, and the
-        posterior stays as it was, with a verdict that says so.
+        Where the weights can't be relied on, it warns, and the posterior stays as it was, with a verdict that says so.
         """
         from vsbq.analysis.check import reweight
 
@@ -347,8 +325,6 @@ class Posterior:
             log_prior: log density of the new prior, of points (n, D) or of one point, with all constants.
             old_log_prior: the same of the prior that the evaluations were made with. Not needed after an earlier
                 `with_prior`, nor if the evaluations hold a log prior that is the same everywhere.
-            rng, seed: as in `sample`.
-            settings: of the new fit, if there is one.
         """
         from vsbq.analysis.prior_change import with_prior
 
