@@ -155,9 +155,15 @@ def test_inducing_points_of_many_evaluations_are_looked_for_among_high_ones_and_
     assert_array_equal(candidates(training, SMALL, rng), np.arange(1000))
 
 
-@pytest.mark.parametrize(("wave", "noise", "levels"), [(0.0, 0.0, 0), (1.0, 0.0, 1), (0.0, 1.0, 2)])
-def test_learning_goes_on_where_evaluations_are_missed_or_noisy(wave, noise, levels, rng, monkeypatch):
-    """Under noise for the surrogate and for its sister."""
+@pytest.mark.parametrize(
+    ("wave", "noise", "per_dimension", "levels"),
+    [(0.0, 0.0, 60, 0), (1.0, 0.0, 60, 1), (0.0, 1.0, 60, 2), (0.0, 0.0, 100, 1)],
+    ids=["neither", "missed", "noisy", "few"],
+)
+def test_learning_goes_on_where_evaluations_are_missed_noisy_or_few(
+    wave, noise, per_dimension, levels, rng, monkeypatch
+):
+    """Under noise for the surrogate and for its sister; few are those of which both learn from some of the same."""
     learnt, points = [], cloud(rng, 300)
     learn = fit_module.learn_finer
 
@@ -167,7 +173,8 @@ def test_learning_goes_on_where_evaluations_are_missed_or_noisy(wave, noise, lev
 
     monkeypatch.setattr(fit_module, "learn_finer", spied)
     values = normal(points) + wave * np.sin(5 * points).sum(axis=1) + noise * rng.standard_normal(300)
-    fitted(points, values, replace(SMALL, tolerable_miss=0.2), noise_sd=noise)
+    coarse = (Level(per_dimension, 10, 60, 2),)
+    fitted(points, values, replace(SMALL, tolerable_miss=0.2, coarse=coarse), noise_sd=noise)
     assert learnt[:levels] == [SMALL.fine] * levels
     assert bool(learnt) == bool(levels)
 
