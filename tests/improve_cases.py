@@ -19,7 +19,7 @@ from vsbq.steps.surrogate.shaped_data import SparseGP
 
 FAST = Steps(
     noise=None,
-    surrogate=SparseGP(turn=False, exact_points=100, rounds=2),
+    surrogate=SparseGP(turn=False, exact_points=100),
     mixture=VariationalMixture(max_components=6, adapt=((5_000, 10), (10_000, 10)), elbo_draws=20_000),
     refinement=Refinement(draws=10_000),
 )

@@ -180,7 +180,7 @@ def test_noise(post):
 
 def test_input(post):
     rows = np.arange(len(post.evaluations))
-    flat = with_values(post, rows, -1.0 + post.evaluations.log_density / 500)
+    flat = with_values(post, rows, -0.01 + post.evaluations.log_density / 500)
     assert level(flat, "input") == "doubtful"
     assert "mean square" in message(flat, "input")
 

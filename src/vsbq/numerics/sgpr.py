@@ -106,8 +106,7 @@ def statistics(
     scaled = (values - mean(points, hyp)) / noise_sd
     log_sd = np.log(noise_sd)
     left, right, most = left_vectors(inducing, hyp), right_vectors(points, hyp, log_sd), 2 * hyp.log_output - log_sd
-    gram, projection = np.zeros((m, m), order="F"), np.zeros(m)
-    whiten = linalg.inverse_lower(chol_kernel)
+    gram, projection, whiten = np.zeros((m, m), order="F"), np.zeros(m), linalg.inverse_lower(chol_kernel)
     for rows in _chunks(len(points)):
         block = _scaled_kernel_block(left, right[rows], most[rows])
         linalg.times_lower_in_place(whiten, block)

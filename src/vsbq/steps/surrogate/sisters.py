@@ -132,7 +132,10 @@ def _learn(
     """
     data = ShapedData.shaped(training, settings)
     prior = weak_prior(data, training.level, settings, rng, turn=settings.turn)
-    parts = [np.sort(rows[: level.points * training.dimension]) for level in settings.coarse]
+    levels = (
+        settings.coarse if start is None else settings.coarse[-1:]
+    )  # few evaluations would lead a good start astray
+    parts = [np.sort(rows[: level.points * training.dimension]) for level in levels]
     if start is None:
         starts = (
             [prior.start] if paraboloid is None else [prior.start, on_paraboloid(paraboloid, prior.start, training)]
@@ -140,7 +143,7 @@ def _learn(
         proposals = [Proposal(training.turned(one.coordinates), one.at_home()) for one in starts]
         start = starts[int(np.argmax([_bound(one, parts[0], settings) for one in proposals]))]
     found = LearntSparse(start, (), 0)
-    for level, part in zip(settings.coarse, parts, strict=True):
+    for level, part in zip(levels, parts, strict=True):
         found = learn_sparse(Learning.at(level, data.take(part)), prior, found.learnt, progress)
     return Proposal.of(training, found)
 
