@@ -253,8 +253,10 @@ class Posterior:
         """
         from vsbq.analysis.update import update
 
-        known = points, log_density, log_density_sd, log_prior
-        return update(self, *known, settings=settings, rng=rng, seed=seed, progress=progress)
+        return update(
+            *(self, points, log_density, log_density_sd, log_prior),
+            **{"settings": settings, "rng": rng, "seed": seed, "progress": progress},
+        )
 
     def check(
         self,
