@@ -255,7 +255,10 @@ class Posterior:
 
         return update(
             *(self, points, log_density, log_density_sd, log_prior),
-            **{"settings": settings, "rng": rng, "seed": seed, "progress": progress},
+            settings=settings,
+            rng=rng,
+            seed=seed,
+            progress=progress,
         )
 
     def check(
@@ -333,10 +336,7 @@ class Posterior:
         return with_prior(self, log_prior, old_log_prior=old_log_prior, rng=one_of(rng, seed), settings=settings)
 
     def compare(self, others: Any, names: Sequence[str] | None = None, **options: Any) -> Comparison:
-        """Bayes factors and model probabilities against another posterior, several, or a dict of them by name.
-
-        `names` are of all models, this one first; of this one alone with a dict. Options are those of `vsbq.compare`.
-        """
+        """Bayes factors and model probabilities against other posteriors, or a dict of them; see `vsbq.compare`."""
         from vsbq.analysis.comparison import compare_with
 
         return compare_with(self, others, names, **options)
