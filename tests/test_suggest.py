@@ -36,6 +36,9 @@ FAST = Steps(
 SMALL = Suggesting(candidates=200, places=100)
 BOUNDS = [(None, None), (-7.0, 8.0)]
 
+#: Fits to one side of a posterior are doubted or rejected, and rightly so: they are what suggestions are for.
+pytestmark = pytest.mark.filterwarnings("ignore:The fit is:vsbq.errors.VsbqWarning")
+
 
 def log_normal(x):
     """A correlated normal that is wider to the right, normalised but for what the far bounds cut off."""
