@@ -71,6 +71,12 @@ bench: $(VENV)/.bench  ## a small version of the experiments; results in bench-r
 	$(BIN)/vsbq bench run --suite small --results bench-results
 	$(BIN)/vsbq bench table --suite small --results bench-results
 
+.PHONY: pages
+pages: $(VENV)/.dev  ## the tables and figures of README, documentation and paper, from benchmarks/results
+	for page in README.md docs/results.md docs/zoo.md docs/paper/paper.md; do \
+	  $(BIN)/vsbq bench page $$page --results benchmarks/results || exit 1; done
+	$(BIN)/vsbq bench trust --page docs/trust.md --results benchmarks/results
+
 .PHONY: clean
 clean:  ## remove the environment, the caches and what the demo wrote
 	rm -rf $(VENV) $(LOWEST) $(AX) demo bench-results build dist .pytest_cache .mypy_cache .ruff_cache

@@ -21,7 +21,7 @@ language = "en_GB"
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton", "sphinxext.opengraph"]
 root_doc = "index"
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "paper"]  # the paper is for a journal: its citations are those of pandoc
 nitpicky = False
 
 myst_heading_anchors = 4

@@ -10,7 +10,7 @@ from vsbq_bench.metrics import MedianInterval
 from vsbq_bench.published import number, problem_name
 from vsbq_bench.tables import NOT_RUN, Summary, summarise, usual
 
-__all__ = ["OVERVIEWS"]
+__all__ = ["HEADLINE", "OVERVIEWS", "SCORES", "label_of", "runs_of", "scores_of"]
 
 KINDS: Mapping[str, str] = MappingProxyType(
     {
@@ -42,8 +42,9 @@ def headline(lines: Sequence[Line]) -> str:
     for problem, noise in HEADLINE:
         pair = [found.get((problem, noise, method)) for method in ("vsbq", "vsbq_paper")]
         if pair[0] is not None:
-            label = problem_name(problem) + (f", noise of sd {noise:g}" if noise > 0 else "")
-            rows.append([label, *_scores(pair[0]), *_scores(pair[1]), _runs_of_both(pair[0], pair[1])])
+            rows.append(
+                [label_of(problem, noise), *scores_of(pair[0]), *scores_of(pair[1]), _runs_of_both(pair[0], pair[1])]
+            )
     header = ["problem", *SCORES, *(f"as published: {score}" for score in SCORES), "runs"]
     return _markdown(header, rows)
 
@@ -55,11 +56,17 @@ def zoo(lines: Sequence[Line]) -> str:
     for problem, label in KINDS.items():
         for noise in sorted(noise for name, noise in found if name == problem):
             summary = found[problem, noise]
-            rows.append([label, f"{noise:g}", *_scores(summary), _runs(summary)])
+            rows.append([label, f"{noise:g}", *scores_of(summary), runs_of(summary)])
     return _markdown(["target", "noise sd", *SCORES, "runs"], rows)
 
 
-def _scores(summary: Summary | None) -> list[str]:
+def label_of(problem: str, noise: float) -> str:
+    """Name a problem and, if there is any, its noise."""
+    return problem_name(problem) + (f", noise of sd {noise:g}" if noise > 0 else "")
+
+
+def scores_of(summary: Summary | None) -> list[str]:
+    """Write the medians of the scores, with those of exact draws behind them."""
     if summary is None:
         return ["—"] * len(SCORES)
     return [
@@ -75,15 +82,16 @@ def _median(value: MedianInterval | None, floor: float | None) -> str:
     return number(value.median) + (f" ({number(floor)})" if floor is not None else "")
 
 
-def _runs(summary: Summary) -> str:
+def runs_of(summary: Summary) -> str:
+    """Count the runs, and those that failed."""
     return f"{summary.runs}" + (f", {summary.failures} failed" if summary.failures else "")
 
 
 def _runs_of_both(default: Summary, printed: Summary | None) -> str:
     """One number where both have as many runs, else that of the runs as published too."""
-    if printed is None or _runs(printed) == _runs(default):
-        return _runs(default)
-    return f"{_runs(default)}; as published {_runs(printed)}"
+    if printed is None or runs_of(printed) == runs_of(default):
+        return runs_of(default)
+    return f"{runs_of(default)}; as published {runs_of(printed)}"
 
 
 def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

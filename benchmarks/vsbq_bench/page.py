@@ -21,6 +21,7 @@ from vsbq.errors import VsbqError
 from vsbq.fit import fit
 from vsbq_bench import figures
 from vsbq_bench.ablation import ablation
+from vsbq_bench.article import ARTICLE, ARTICLE_CASES
 from vsbq_bench.calibration_table import calibration
 from vsbq_bench.cases.before_now import by_kind, summary
 from vsbq_bench.cases.picture import calibration_picture
@@ -75,7 +76,7 @@ CASE_TABLES: Mapping[str, Callable[[Sequence[Line]], str]] = MappingProxyType(
     }
 )
 
-TABLES = MappingProxyType({**DETAILED, **OVERVIEWS, "ablation": ablation, "calibration": calibration})
+TABLES = MappingProxyType({**DETAILED, **OVERVIEWS, **ARTICLE, "ablation": ablation, "calibration": calibration})
 
 PICTURES: Mapping[str, Picture] = MappingProxyType(
     {
@@ -171,7 +172,7 @@ def figures_of(text: str) -> list[str]:
 
 def _content(name: str, number: int, lines: Sequence[Line]) -> str:
     kind, _, key = name.partition("-")
-    tables, pictures = {**TABLES, **CASE_TABLES}, {**PICTURES, **CASE_PICTURES}
+    tables, pictures = {**TABLES, **CASE_TABLES, **ARTICLE_CASES}, {**PICTURES, **CASE_PICTURES}
     if kind == "table" and key in tables:
         return tables[key](_own_lines(key, lines))
     if kind == "figure" and key in pictures:
@@ -183,7 +184,8 @@ def _content(name: str, number: int, lines: Sequence[Line]) -> str:
 
 
 def _own_lines(key: str, lines: Sequence[Line]) -> list[Line]:
-    return of_cases(lines) if key in CASE_TABLES or key in CASE_PICTURES else of_problems(lines)
+    from_cases = any(key in known for known in (CASE_TABLES, ARTICLE_CASES, CASE_PICTURES))
+    return of_cases(lines) if from_cases else of_problems(lines)
 
 
 def write_figures(
