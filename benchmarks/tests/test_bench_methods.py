@@ -26,12 +26,13 @@ SLOW = {
     "dynesty",
     "slice_surrogate",
     "vsbq_paper",
+    "oracle",
     *STEPS,
     *CONTROLS,
 }  # small versions run in test files of their own
 NO_EVIDENCE = {"emcee", "slice_surrogate"}
 EXACT_TARGET = {"laplace", "emcee", "dynesty"}
-RECYCLE = {"vsbq", "vsbq_paper", "nnr", "slice_surrogate", *STEPS, *CONTROLS}
+RECYCLE = {"vsbq", "vsbq_paper", "nnr", "slice_surrogate", "oracle", *STEPS, *CONTROLS}
 
 
 @cache

@@ -122,6 +122,13 @@ def test_the_observer_is_run_as_printed_once():
     assert len(jobs) == 4
 
 
+def test_the_oracle_has_traces_that_the_default_has():
+    jobs = jobs_of("oracle")
+    assert len(jobs) == 2 * 4 * 5
+    assert {job.noise_sd for job in jobs} == {1.0, 3.0, 5.0, 7.0}
+    assert {job._replace(method="vsbq") for job in jobs} <= set(jobs_of("paper"))
+
+
 def test_suites_go_seed_by_seed_without_repetition():
     jobs = jobs_of("paper")
     assert [job.seed for job in jobs] == sorted(job.seed for job in jobs)

@@ -159,6 +159,8 @@ def test_selections():
     }
     assert {s.cell.evaluations for s in lengths} == {5000, 10_000, 15_000}
     assert {s.cell.method for s in varied(summaries, "optimiser")} == {"vsbq"}
+    apart = [line(method="oracle"), line(method="ablation_alone"), line(method="vsbq")]
+    assert [s.cell.method for s in usual(summarise(apart))] == ["vsbq"]  # the others are no rivals
 
 
 # Tables

@@ -15,6 +15,7 @@ from vsbq_bench.methods.bbvi import BbviSettings, bbvi
 from vsbq_bench.methods.control import few_inducing, narrow_region
 from vsbq_bench.methods.laplace import laplace
 from vsbq_bench.methods.nnr import NnrSettings, nnr
+from vsbq_bench.methods.oracle import oracle
 from vsbq_bench.methods.recycle import recycle
 from vsbq_bench.methods.samplers import dynesty_sampler, emcee_sampler
 from vsbq_bench.methods.slice_surrogate import slice_surrogate
@@ -55,6 +56,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "vsbq": partial(recycle, settings=Settings()),
         "vsbq_paper": partial(recycle, settings=Settings.paper()),
         **{name: partial(recycle, settings=settings) for name, settings in STEPS.items()},
+        "oracle": oracle,
         "control_few_inducing": few_inducing,
         "control_narrow_region": narrow_region,
         "laplace": laplace,

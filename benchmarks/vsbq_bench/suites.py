@@ -82,6 +82,8 @@ SUITES: Mapping[str, tuple[Block, ...]] = MappingProxyType(
             # What whitening is for: a curved posterior whose axes are not those of the parameters.
             Block(problems=("lotka_volterra",), methods=("ablation_unturned",), seeds=3),
         ),
+        # What noise allows, beside the default's lines of the suite of the paper.
+        "oracle": (Block(problems=BEHAVIOUR, methods=("oracle",), noise_sds=NOISE_LEVELS[1:], seeds=5),),
         # Beyond the paper.
         "further": (
             Block(problems=FURTHER, methods=("vsbq",), seeds=10),
@@ -110,6 +112,7 @@ class CaseBlock(NamedTuple):
     halves: tuple[str, ...]
     methods: tuple[str, ...] = ("vsbq",)
     once: bool = False  # the first seed only
+    noisy: bool = False  # the cases whose evaluations carry noise only
 
 
 CASE_SUITES: Mapping[str, CaseBlock] = MappingProxyType(
@@ -120,6 +123,8 @@ CASE_SUITES: Mapping[str, CaseBlock] = MappingProxyType(
         "zoo-control": CaseBlock(("development", "validation"), ("control_few_inducing", "control_narrow_region")),
         # The default without one of its parts.
         "zoo-ablation": CaseBlock(("validation",), CASE_ABLATION, once=True),
+        # What noise allows.
+        "zoo-oracle": CaseBlock(("development", "validation"), ("oracle",), noisy=True),
     }
 )
 
@@ -140,5 +145,5 @@ def _case_jobs(block: CaseBlock) -> list[Job]:
         Job(case.name, case.noise_sd, case.optimiser, case.evaluations_per_dimension, method, seed)
         for half in block.halves
         for method, (case, seed) in product(block.methods, seeds_of(half))
-        if seed == 0 or not block.once
+        if (seed == 0 or not block.once) and (case.noisy or not block.noisy)
     ]

@@ -43,6 +43,7 @@ SCORES = ("delta_lml", "mmtv", "gskl")
 NOT_RUN = "*No runs yet.*"
 EXACT = {"two_moons": 0.0, "rosenbrock_gaussian": 0.0}
 EVIDENCE_ERRORS = EXACT | {name: evidence.corrected_sd for name, evidence in EVIDENCES.items()}
+APART = ("ablation_", "oracle")  # methods with tables of their own, no rivals of the others
 SAMPLERS = ("emcee", "dynesty")  # they start from nothing and leave the trace alone
 BEHAVIOUR = ("timing", "multisensory")
 SYNTHETIC = tuple(EXACT)
@@ -123,10 +124,8 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 def usual(summaries: Sequence[Summary], optimiser: str | None = "cma") -> list[Summary]:
     """Keep the longest traces of each problem, those the main results are made from; None keeps every optimiser."""
-    longest: dict[str, int] = {}
-    summaries = [s for s in summaries if not s.cell.method.startswith("ablation_")]
-    for s in summaries:
-        longest[s.cell.problem] = max(longest.get(s.cell.problem, 0), s.cell.evaluations)
+    summaries = [s for s in summaries if not s.cell.method.startswith(APART)]
+    longest = dict(sorted((s.cell.problem, s.cell.evaluations) for s in summaries))
     wanted = [s for s in summaries if s.cell.evaluations == longest[s.cell.problem]]
     return [s for s in wanted if optimiser in (None, s.cell.optimiser)]
 

@@ -154,6 +154,14 @@ def test_the_controls_are_run_on_whatever_the_default_is_run_on():
     assert methods <= set(METHODS)
 
 
+def test_the_oracle_is_run_on_the_noisy_cases_that_the_default_is_run_on():
+    noisy = {case.name for case in all_cases() if case.noisy}
+    usual = [job for half in ("development", "validation") for job in jobs_of(f"zoo-{half}") if job.problem in noisy]
+    assert set(jobs_of("zoo-oracle")) == {job._replace(method="oracle") for job in usual}
+    assert 30 < len({job.problem for job in usual}) < 50
+    assert "oracle" in METHODS
+
+
 def test_there_is_no_third_half():
     with pytest.raises(ValueError, match="got 'both'"):
         seeds_of("both")
