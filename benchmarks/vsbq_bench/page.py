@@ -27,6 +27,7 @@ from vsbq_bench.cases.before_now import by_kind, summary
 from vsbq_bench.cases.picture import calibration_picture
 from vsbq_bench.cases.variants import ablation_of_cases, control
 from vsbq_bench.lines import Line
+from vsbq_bench.oracle_table import noisy_cases, problems_by_noise
 from vsbq_bench.overview import OVERVIEWS
 from vsbq_bench.problems import Problem, rosenbrock_gaussian, two_moons
 from vsbq_bench.stored import of_cases, of_problems
@@ -73,10 +74,20 @@ CASE_TABLES: Mapping[str, Callable[[Sequence[Line]], str]] = MappingProxyType(
         "zoo-summary": summary,
         "zoo-control": control,
         "zoo-ablation": ablation_of_cases,
+        "zoo-oracle": noisy_cases,
     }
 )
 
-TABLES = MappingProxyType({**DETAILED, **OVERVIEWS, **ARTICLE, "ablation": ablation, "calibration": calibration})
+TABLES = MappingProxyType(
+    {
+        **DETAILED,
+        **OVERVIEWS,
+        **ARTICLE,
+        "ablation": ablation,
+        "calibration": calibration,
+        "oracle": problems_by_noise,
+    }
+)
 
 PICTURES: Mapping[str, Picture] = MappingProxyType(
     {
