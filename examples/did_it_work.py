@@ -42,7 +42,7 @@ def main() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", vsbq.VsbqWarning)
             post = vsbq.fit(x, log_density(x), names=["a", "b"], rng=1, progress=False)
-        post.plot_diagnosis().savefig(folder / f"{name}.png", dpi=75)
+        post.plot_diagnosis().savefig(folder / f"{name}.png", dpi=90)
         print(name, post.verdict, [finding.name for finding in post.diagnose().reasons])
     print("exact log evidences: 0")
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from itertools import combinations
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from test_corner import by_hand
 from test_report import page_of, real_fit
@@ -13,6 +15,7 @@ from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import Posterior
 from vsbq.posterior.diagnosis import Diagnosis, Finding, Thresholds
 from vsbq.report.densities import shown_density
+from vsbq.report.reason_plots import plot_reason
 from vsbq.report.reasons import CAPTIONS, place_of
 
 #: Thresholds of findings that need more fits or the model itself; the posterior alone has nothing to draw for them.
@@ -44,6 +47,31 @@ def test_a_reason_that_nothing_shows_has_no_link(fitted, tmp_path):
     assert "It is full." in page.words
     assert "See the picture" not in page.words
     assert "The reasons in pictures" not in page.words
+
+
+def misplaced(figure: Figure) -> list[str]:
+    """Titles and labels of a figure that run into each other or out of it."""
+    figure.draw_without_rendering()
+    texts = [part for axes in figure.axes for part in (axes.title, axes.xaxis.label, axes.yaxis.label)]
+    boxes = [(part.get_text(), part.get_window_extent()) for part in texts if part.get_text()]
+    whole = figure.bbox
+    out = [text for text, box in boxes if box.x0 < 0 or box.x1 > whole.x1 or box.y0 < 0 or box.y1 > whole.y1]
+    return out + [f"{one} / {other}" for (one, a), (other, b) in combinations(boxes, 2) if a.overlaps(b)]
+
+
+def test_labels_of_the_pictures_keep_apart(fitted):
+    long = replace(fitted, names=("lapse rate", "speed of the evidence", "sd of the drift, in seconds"))
+    assert misplaced(long.plot_diagnosis()) == []
+    for name in CAPTIONS:
+        assert misplaced(plot_reason(long, Finding(name, "doubtful", 1.0, 0.5, "It is so.", ""))) == []
+
+
+def test_labels_that_run_into_each_other_are_noticed():
+    figure = Figure(figsize=(4, 2))
+    left, right = figure.subplots(1, 2)
+    left.set_title("a title that is longer than its picture")
+    right.set_title("and one more that is")
+    assert len(misplaced(figure)) == 2
 
 
 def test_a_density_that_is_infinite_at_a_bound_is_no_spike():

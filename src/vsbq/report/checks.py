@@ -13,6 +13,7 @@ from vsbq.report.reasons import the_reasons
 __all__ = ["the_checks"]
 
 NOTHING = "–"
+WIDEST = "70rem"  # of the pictures of all checks
 
 #: What each check asks, for a reader who meets its name for the first time.
 QUESTIONS = {
@@ -102,4 +103,5 @@ def _overview(picture: Picture) -> Markup:
         "against the evaluations; its standard deviation under the posterior; the marginal that parts of the "
         "evaluations change most; and how evenly the draws are weighted."
     )
-    return enlargeable(picture, "overview", alt=f"Pictures of the checks. {words}", caption=words)
+    alt = f"Pictures of the checks. {words}"
+    return enlargeable(picture, "overview", alt=alt, caption=words, style=f"--widest:{WIDEST}")

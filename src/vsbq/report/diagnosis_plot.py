@@ -16,6 +16,7 @@ from vsbq.report.shown import ShownFigure
 try:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 except ImportError as error:
     raise ImportError('Plots need matplotlib: pip install "vsbq[plot]"') from error
 
@@ -25,6 +26,9 @@ COLOURS = {"trusted": "#1c7a3d", "doubtful": "#e69f00", "rejected": "#b00020"}
 BLUE, GREY, ORANGE = "#0072B2", "#7f7f7f", "#cc4c02"
 MOST_DOTS = 2000
 CELLS = 40
+SIZE = (11.5, 7.2)  # inches
+BETWEEN = 0.12  # inches around each picture, so that labels of two do not run into each other
+TICKS = 8  # points
 
 #: Range of number over threshold that is shown; what is beyond is drawn at its edge.
 LEAST_RATIO, MOST_RATIO = 1e-3, 1e2
@@ -36,7 +40,8 @@ def plot_diagnosis(posterior: Posterior, *, figure: Figure | None = None) -> Fig
 
     A posterior from a compact file shows its findings alone.
     """
-    made = figure if figure is not None else ShownFigure(figsize=(13.5, 7.6), dpi=150, layout="constrained")
+    spaced = ConstrainedLayoutEngine(w_pad=BETWEEN, h_pad=BETWEEN)
+    made = figure if figure is not None else ShownFigure(figsize=SIZE, dpi=150, layout=spaced)
     diagnosis, view, rows = posterior.diagnose(), View.of(posterior), Rows.of(posterior)
     made.suptitle(f"Verdict: {diagnosis.verdict}", color=COLOURS[diagnosis.verdict], fontweight="bold")
     if view is None or rows is None:
@@ -51,6 +56,8 @@ def plot_diagnosis(posterior: Posterior, *, figure: Figure | None = None) -> Fig
     unsure(axes[1, 0], view)
     parts(axes[1, 1], posterior, view)
     weights(axes[1, 2], posterior)
+    for each in made.axes:
+        each.tick_params(labelsize=TICKS)
     return made
 
 
@@ -64,7 +71,7 @@ def _findings(axes: Axes, diagnosis: Diagnosis) -> None:
     axes.set_yticks(range(len(shown)), [finding.name for finding in reversed(shown)], fontsize=8)
     axes.set_xscale("log")
     axes.set_xlim(LEAST_RATIO, MOST_RATIO)
-    axes.set_xlabel("number / threshold (right of the line: a reason to doubt)", fontsize=8)
+    axes.set_xlabel("number / threshold; right of the line is a reason to doubt", fontsize=8)
     axes.set_title("Findings", fontsize=10)
 
 
@@ -95,10 +102,10 @@ def under(axes: Axes, posterior: Posterior, view: View, rows: Rows, sides: list[
             axes.axvline(posterior.space.inverse(centre)[0, i], color=COLOURS["rejected"], linestyle="--")
     low, high = np.quantile(draws, [0.0, 1.0])
     axes.set_xlim(low - 0.3 * (high - low), high + 0.3 * (high - low))
-    axes.set_xlabel(posterior.names[i], fontsize=8)
+    cut = "\n(dashed: it is cut off there)" if any(edge.cut > USUAL for edge in sides) else ""
+    axes.set_xlabel(f"{posterior.names[i]}{cut}", fontsize=8)
     axes.set_yticks([])
-    cut = " (dashed: it is cut off there)" if any(edge.cut > USUAL for edge in sides) else ""
-    axes.set_title(f"Evaluations under the posterior{cut}", fontsize=10)
+    axes.set_title("Evaluations under the posterior", fontsize=10)
 
 
 def surrogate(axes: Axes, view: View, rows: Rows) -> None:
@@ -110,8 +117,8 @@ def surrogate(axes: Axes, view: View, rows: Rows) -> None:
     ends = np.array([min((some.values - top).min(), (mean - top).min()), 0.0])
     axes.plot(ends, ends, color="black", linewidth=0.8)
     axes.axvspan(-contour_depth(POSTERIOR, some.points.shape[1]), 0, color=GREY, alpha=0.12, linewidth=0)
-    axes.set_xlabel("evaluated, nats below the best (grey: under the posterior)", fontsize=8)
-    axes.set_ylabel("surrogate", fontsize=8)
+    axes.set_xlabel("evaluated, nats below the best (grey: posterior)", fontsize=8)
+    axes.set_ylabel("surrogate, nats below the best", fontsize=8)
     axes.set_title("Surrogate against evaluations", fontsize=10)
 
 
@@ -121,9 +128,10 @@ def unsure(axes: Axes, view: View) -> None:
     axes.hist(np.clip(sd, 1e-3, 10.0), np.geomspace(1e-3, 10.0, CELLS).tolist(), color=BLUE, alpha=0.6)
     axes.axvline(UNSURE, color=COLOURS["doubtful"])
     axes.set_xscale("log")
-    axes.set_xlabel("standard deviation of the surrogate at draws of the posterior, nats", fontsize=8)
+    share = np.mean(sd > UNSURE)
+    axes.set_xlabel(f"sd at draws, nats ({share:.0%} of the mass: above {UNSURE:g})", fontsize=8)
     axes.set_yticks([])
-    axes.set_title(f"Known to {UNSURE:g} nats? {np.mean(sd > UNSURE):.0%} of the mass is not", fontsize=10)
+    axes.set_title("Uncertainty of the surrogate", fontsize=10)
 
 
 def parts(axes: Axes, posterior: Posterior, view: View) -> None:
@@ -145,9 +153,9 @@ def parts(axes: Axes, posterior: Posterior, view: View) -> None:
     for weights in sisters:
         _curve(axes, x, weights, cells, ORANGE, 1.4)
     _curve(axes, x, even, cells, BLUE, 2.0)
-    axes.set_xlabel(posterior.names[i], fontsize=8)
+    axes.set_xlabel(f"{posterior.names[i]}\n(grey: without a part; orange: by one surrogate)", fontsize=8)
     axes.set_yticks([])
-    axes.set_title("Without parts of the evaluations (grey), by each surrogate (orange)", fontsize=10)
+    axes.set_title("Without parts of the evaluations", fontsize=10)
 
 
 def _curve(
@@ -173,6 +181,6 @@ def weights(axes: Axes, posterior: Posterior) -> None:
     share = np.arange(1, len(weights) + 1) / len(weights)
     axes.plot(share, share, color="black", linewidth=0.8)
     axes.plot(share, np.cumsum(weights), color=BLUE, linewidth=2)
-    axes.set_xlabel("share of the draws, the heaviest first (black: all weigh the same)", fontsize=8)
+    axes.set_xlabel("share of the draws, heaviest first (black: equal)", fontsize=8)
     axes.set_ylabel("share of the mass", fontsize=8)
     axes.set_ylim(0, 1.02)

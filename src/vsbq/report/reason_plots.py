@@ -15,6 +15,7 @@ from vsbq.report.diagnosis_plot import BLUE, COLOURS, GREY, ORANGE
 from vsbq.report.shown import ShownFigure
 
 try:
+    from matplotlib import rc_context
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 except ImportError as error:
@@ -23,6 +24,7 @@ except ImportError as error:
 __all__ = ["plot_reason"]
 
 SIZE = (5.6, 3.6)  # inches
+LABELS, TICKS = 10, 9  # points
 AROUND = 2000  # points in and around the posterior
 WIDEST = 6.0  # standard deviations from the middle of the posterior
 MOST_PARTS = 6  # of the error of the evidence
@@ -34,9 +36,13 @@ def plot_reason(posterior: Posterior, finding: Finding) -> Figure:
     if view is None or rows is None:
         raise ValueError("the file holds no surrogate or no evaluations")
     figure = ShownFigure(figsize=SIZE, dpi=150, layout="constrained")
-    axes = figure.subplots()
-    _draw(axes, finding, posterior, view, rows)
+    with rc_context({"xtick.labelsize": TICKS, "ytick.labelsize": TICKS}):
+        axes = figure.subplots()
+        _draw(axes, finding, posterior, view, rows)
     axes.set_title("")  # the page says it
+    for each in figure.axes:
+        each.xaxis.label.set_fontsize(LABELS)
+        each.yaxis.label.set_fontsize(LABELS)
     return figure
 
 
