@@ -160,6 +160,14 @@ def test_too_few(post):
     assert "too few to contradict" in message(replace(post, evaluations=post.evaluations.take(np.arange(6))), "too few")
 
 
+def test_thousands_of_evaluations_at_the_mode_do_not_hide_the_others(post):
+    before = diagnose(post).finding("too few").number
+    seen = post.evaluations
+    best = int(np.argmax(seen.log_density))
+    piled = seen.take(np.concatenate([np.arange(len(seen)), np.full(5000, best)]))
+    assert diagnose(replace(post, evaluations=piled)).finding("too few").number == before
+
+
 def test_modes(post):
     half = np.log([0.5, 0.5])
     apart = Mixture(half, np.array([[-1.5, 0.0], [1.5, 0.0]]), np.stack([0.3 * np.eye(2)] * 2))

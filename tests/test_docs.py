@@ -214,18 +214,6 @@ def test_every_reader_has_a_recipe():
 # The site
 
 
-@pytest.fixture(scope="session")
-def site(tmp_path_factory):
-    pytest.importorskip("myst_parser")
-    pytest.importorskip("furo")
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-d", str(folder / "trees")]
-    done = subprocess.run([*command, str(DOCS), str(folder / "html")], capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return folder / "html"
-
-
 @pytest.mark.slow
 def test_the_site_is_built_without_warnings_and_holds_every_page(site):
     paper = DOCS / "paper" / "paper.md"  # not a page of the site

@@ -90,15 +90,6 @@ def test_triangular_solves(shape, transpose, rng):
     assert_array_equal(b, before)
 
 
-@pytest.mark.parametrize("order", ["F", "C"])
-def test_solve_in_place(order, rng):
-    factor = np.asfortranarray(np.tril(rng.normal(size=(5, 5))) + 4 * np.eye(5))
-    b = np.array(rng.normal(size=(5, 8)), order=order)
-    wanted = np.linalg.solve(factor, b)
-    linalg.solve_lower_in_place(factor, b)
-    assert_allclose(b, wanted, rtol=1e-10)
-
-
 def test_inverse_and_determinant(rng):
     root = rng.normal(size=(5, 5))
     a = root @ root.T + np.eye(5)

@@ -136,7 +136,7 @@ def test_what_cannot_be_meant_is_refused_at_once(given, words):
         vsbq.many.names.read_names(given)
 
 
-@pytest.mark.parametrize(("options", "words"), [({"workers": 0}, "workers is 0"), ({"rng": -1}, "not negative")])
+@pytest.mark.parametrize(("options", "words"), [({"workers": 0}, "workers is 0"), ({"rng": -1}, "at least 0, not -1")])
 def test_odd_options_are_refused(options, words):
     with pytest.raises(VsbqError, match=words):
         fit_many(cases(1), **options)

@@ -237,7 +237,7 @@ def test_many_fits_are_counted_now_and_then(capsys, monkeypatch):
         progress.close()
         lines = capsys.readouterr().err.splitlines()
         assert [line.split(",")[0] for line in lines] == (
-            ["vsbq: 1 of 2 done", "vsbq: 2 of 2 done"] if show is None else []
+            ["vsbq: 1 of 2 fits done", "vsbq: 2 of 2 fits done"] if show is None else []
         )
 
 

@@ -3,87 +3,39 @@
 from __future__ import annotations
 
 import base64
-import os
-import re
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import vsbq
+from browsing import (
+    SCHEMES,
+    WIDTHS,
+    colour,
+    complaints,
+    faint_texts,
+    luminance,
+    needs_browser,
+    over,
+    show,
+    sticking_out,
+    undescribed,
+)
 from test_corner import by_hand
 from test_report import NASTY, history
 from vsbq.report import write_report
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
-DRIVER = shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    BROWSER is None or DRIVER is None, reason="no chromium and chromedriver on this machine"
-)
+Keys = pytest.importorskip("selenium.webdriver.common.keys", reason="selenium is not installed").Keys
+pytestmark = needs_browser
 
-OPTIONS = [
-    "--headless=new",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-]
 PAGES = ["one", "compact", "nasty"]
-
-STICKING_OUT = """
-return [...document.body.querySelectorAll('*')]
-  .filter(e => !e.closest('.scroll') && !e.closest('.skip') && !e.closest('svg'))
-  .filter(e => e.getBoundingClientRect().right > innerWidth + 0.5 || e.getBoundingClientRect().left < -0.5)
-  .map(e => e.tagName + '.' + e.className + ': ' + e.textContent.slice(0, 40))
-"""
-
-#: Colour of every piece of visible text, and the backgrounds under it from the innermost to the page's.
-TEXTS = """
-const found = new Map()
-const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
-while (walker.nextNode()) {
-  const e = walker.currentNode.parentElement
-  if (!walker.currentNode.data.trim() || e.closest('.skip') || e.closest('title') || !e.checkVisibility()) continue
-  const grounds = []
-  for (let up = e; up; up = up.parentElement) grounds.push(getComputedStyle(up).backgroundColor)
-  const ink = getComputedStyle(e)[e.closest('svg') ? 'fill' : 'color']
-  found.set([ink, ...grounds].join('|'), walker.currentNode.data.trim().slice(0, 30))
-}
-return [...found]
-"""
-
-#: Pictures without a text in their place, and links without words.
-UNDESCRIBED = """
-return [...document.querySelectorAll('img, svg, a')]
-  .filter(e => (e.alt || e.getAttribute('aria-label') || (e.tagName == 'A' && e.textContent) || '').trim().length < 5)
-  .map(e => e.outerHTML.slice(0, 60))
-"""
 
 #: Boxes of tables: whether the table goes on to the side, and how high the words are that say so.
 HINTS = """
 return [...document.querySelectorAll('.scroll:has(> table)')].map(
   box => [box.scrollWidth > box.clientWidth, parseFloat(getComputedStyle(box, '::after').height)])
 """
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory) -> Iterator:
-    options = webdriver.ChromeOptions()
-    options.binary_location = BROWSER
-    root = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-    for option in [*OPTIONS, *root, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
-        options.add_argument(option)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield driver
-    driver.quit()
 
 
 @pytest.fixture(scope="module")
@@ -99,70 +51,8 @@ def pages(tmp_path_factory) -> dict[str, Path]:
     }
 
 
-def show(browser, path: Path, width: int, scheme: str = "light", media: str = "screen") -> None:
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
-    browser.get_log("browser")
-    browser.get(path.as_uri())
-
-
-def complaints(browser) -> list[str]:
-    """Everything that is wrong with the page that is shown, but for its colours."""
-    found = [entry["message"] for entry in browser.get_log("browser")]
-    wide, window = browser.execute_script("return [document.scrollingElement.scrollWidth, innerWidth]")
-    found += [f"the page is {wide} pixels wide, the window {window}"] if wide > window else []
-    found += browser.execute_script(STICKING_OUT)
-    broken = "return [...document.images].filter(i => !(i.complete && i.naturalWidth > 0)).map(i => i.alt)"
-    found += [f"a figure is missing: {alt}" for alt in browser.execute_script(broken)]
-    empty = "return [...document.querySelectorAll('svg')].filter(s => s.getBoundingClientRect().height < 40).length"
-    found += [f"{count} curves are flat"] if (count := browser.execute_script(empty)) else []
-    loaded = "return performance.getEntriesByType('resource').map(r => r.name).filter(n => !n.startsWith('data:'))"
-    return found + [f"loaded {name[:80]}" for name in browser.execute_script(loaded)]
-
-
-Colour = tuple[float, float, float, float]
-
-
-def colour(css: str) -> Colour:
-    """Red, green, blue and opacity between 0 and 1, of what browsers compute."""
-    numbers = [float(number) for number in re.findall(r"[-+.\de]+", css.split("(", 1)[1].replace("srgb", ""))]
-    red, green, blue = (number if css.startswith("color") else number / 255 for number in numbers[:3])
-    return red, green, blue, numbers[3] if len(numbers) > 3 else 1.0
-
-
-def over(top: Colour, bottom: Colour) -> Colour:
-    """A colour painted on another, opaque one."""
-    mixed = [top[3] * a + (1 - top[3]) * b for a, b in zip(top[:3], bottom[:3], strict=True)]
-    return mixed[0], mixed[1], mixed[2], 1.0
-
-
-def luminance(of: Colour) -> float:
-    parts = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in of[:3]]
-    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
-
-
-def contrast(ink: str, grounds: list[str]) -> float:
-    """Contrast ratio of the Web Content Accessibility Guidelines."""
-    ground: Colour = (1.0, 1.0, 1.0, 1.0)
-    for layer in reversed(grounds):
-        ground = over(colour(layer), ground)
-    light, dark = sorted([luminance(over(colour(ink), ground)), luminance(ground)], reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def faint_texts(browser) -> list[str]:
-    found = []
-    for colours, text in browser.execute_script(TEXTS):
-        ink, *grounds = colours.split("|")
-        if contrast(ink, grounds) < 4.5:
-            found.append(f"{text}: {contrast(ink, grounds):.2f}")
-    return found
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 768, 1280])
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_opens_and_fits(browser, pages, name, width, scheme):
     show(browser, pages[name], width, scheme)
@@ -170,7 +60,7 @@ def test_the_page_opens_and_fits(browser, pages, name, width, scheme):
     assert complaints(browser) == []
     assert faint_texts(browser) == []
     assert browser.execute_script("return document.images.length") == 2
-    assert browser.execute_script(UNDESCRIBED) == []
+    assert undescribed(browser) == []
     body = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert (luminance(colour(body)) > 0.5) == (scheme == "light")
 
@@ -223,7 +113,7 @@ def test_a_figure_enlarges_and_closes_without_a_script(browser, pages, width):
     assert browser.execute_script(seen)[0] >= natural
     corner = "return getComputedStyle(document.getElementById('corner')).position"
     assert browser.execute_script(corner) == "fixed"
-    assert browser.execute_script(STICKING_OUT) == []
+    assert sticking_out(browser) == []
     browser.find_element("css selector", "#corner .close").click()
     assert browser.execute_script(corner) == "static"
     assert browser.execute_script(seen)[0] == before
@@ -265,4 +155,4 @@ def test_the_checks_can_fail(browser, tmp_path):
     for words in ("oh no", "pixels wide", "P.", "gone", "flat", "nowhere.png"):
         assert words in found
     assert len(faint_texts(browser)) == 1
-    assert len(browser.execute_script(UNDESCRIBED)) == 3  # "gone" is too short for a description
+    assert len(undescribed(browser)) == 3  # "gone" is too short for a description

@@ -74,6 +74,14 @@ def test_a_tutorial_is_small_and_has_its_outputs(name):
 
 
 @pytest.mark.parametrize("name", SMALL)
+def test_every_picture_of_a_tutorial_is_described(name):
+    drawn = [cell for cell in cells(name) if "image/png" in json.dumps(cell.get("outputs", []))]
+    told = [cell["metadata"].get("mystnb", {}).get("image", {}).get("alt", "") for cell in drawn]
+    assert [text for text in told if len(text) < 40] == []
+    assert len(set(told)) == len(told)
+
+
+@pytest.mark.parametrize("name", SMALL)
 def test_links_of_a_tutorial_lead_somewhere(name):
     words = "\n".join("".join(cell["source"]) for cell in cells(name) if cell["cell_type"] == "markdown")
     targets = re.findall(r"\]\((?!https?:)([^)#\s]+)", words)

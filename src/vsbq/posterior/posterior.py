@@ -102,9 +102,8 @@ class Posterior:
 
     @property
     def log_evidence_sd(self) -> float:
-        """What `log_evidence` may be off by: all that `Evidence` lists, from the surrogate to Monte Carlo.
-
-        Without a refinement it is `elbo_sd`; infinite where a refinement found no draw that can be trusted.
+        """What `log_evidence` may be off by: all that `Evidence` lists, from the surrogate to Monte Carlo. Without a
+        refinement it is `elbo_sd`; infinite where a refinement found no draw that can be trusted.
         """
         if self.evidence_parts is not None:
             return self.evidence_parts.sd
@@ -218,15 +217,16 @@ class Posterior:
 
         return suggest(self, n, one_of(rng, seed))
 
-    def suggestions(self, n: int, rng: RandomState = None, *, pending: ArrayLike | None = None) -> Suggestions:
+    def suggestions(
+        self, n: int, rng: RandomState = None, *, pending: ArrayLike | None = None, seed: Seed = None
+    ) -> Suggestions:
         """The points of `suggest` with a reason for each; `pending` are points whose values are still to come."""
         from vsbq.analysis.suggest import suggestions
 
-        return suggestions(self, n, rng, pending)
+        return suggestions(self, n, one_of(rng, seed), pending)
 
     def improve(self, log_density: Callable[[ndarray], Any], max_calls: int, **options: Any) -> Posterior:
         """Call the model where it helps most, until the verdict is "trusted" or the calls are used up.
-
         `log_density` takes one point (D,) and returns a number, or a pair of it and the sd of its noise. Options are
         those of `vsbq.improve.improve`; `improvement` of the result says how it went.
         """

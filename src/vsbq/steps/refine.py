@@ -221,8 +221,8 @@ def _untrusted(mixture: Mixture, region: TrustedRegion, settings: Refinement, rn
     trusted = np.isfinite(region.log_density(u))
     if not trusted.any() or trusted.all():
         return 0.0
-    # What one of several models alone sees far from all evaluations is invented.
-    claimed = region.surrogate.means(u).min(axis=0) + region.log_support(u)
+    # What one of several models alone sees far from all evaluations is invented, and so is more than is ever believed.
+    claimed = np.minimum(region.surrogate.means(u).min(axis=0), region.most_mean) + region.log_support(u)
     weights = truncated_weights(claimed - log_pdf(wide, u))
     return float(np.log1p(weights[~trusted].sum() / max(weights[trusted].sum(), LEAST_KNOWN)))
 

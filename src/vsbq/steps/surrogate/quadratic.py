@@ -14,6 +14,9 @@ from vsbq.numerics.subset import better_rows
 #: A direction in which the evaluations do not fall off is taken for one in which they fall off slowly.
 LEAST_CURVATURE = 1e-3
 
+#: Nothing is narrower in one direction than in another by more than this.
+LEAST_RATIO = 1e-5
+
 #: What is tried of the misfit of a quadratic, as a share of the depth below the top, and of the prior sd of curvatures
 #: in units of their first guess. The evidence of the regression decides.
 MISFITS = 10.0 ** np.arange(-5.0, 0.6, 0.5)
@@ -47,9 +50,10 @@ class Quadratic(NamedTuple):
 
     def triangular(self) -> tuple[Float[ndarray, "d d"], Float[ndarray, " d"]]:
         """B, unit lower triangular, and widths ω with a curvature of BᵀΩ⁻²B."""
-        lower = np.linalg.cholesky(self.curvature[::-1, ::-1])[::-1, ::-1].T
+        # By the root, whose condition is the root of the curvature's.
+        lower = qr(self.whitening[:, ::-1], mode="r", check_finite=False)[0][::-1, ::-1]
         inverse_widths = np.diagonal(lower)
-        return lower / inverse_widths[:, None], 1.0 / inverse_widths
+        return lower / inverse_widths[:, None], 1.0 / np.abs(inverse_widths)
 
 
 def fit_quadratic(
@@ -123,10 +127,10 @@ def _most_probable(
 def _covariance(points: Float[ndarray, "n d"]) -> Float[ndarray, "d d"]:
     """The covariance of some points, where need be with a little width in directions that they do not have."""
     cov = np.atleast_2d(np.cov(points.T))
-    return cov + (1e-12 * float(np.trace(cov)) + 1e-300) * np.eye(len(cov))
+    return cov + (LEAST_RATIO**2 * float(np.trace(cov)) + 1e-300) * np.eye(len(cov))
 
 
 def _root(matrix: Float[ndarray, "d d"]) -> Float[ndarray, "d d"]:
     """The symmetric root of a symmetric matrix."""
     values, vectors = np.linalg.eigh(matrix)
-    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, LEAST_RATIO**2 * values[-1]))) @ vectors.T)
