@@ -31,7 +31,8 @@ test-slow: $(VENV)/.dev  ## the statistical tests, over several seeds
 	$(PYTEST) -m slow
 
 # The files that need more than the library, its extras and pytest are left out.
-ELSEWHERE := tests/test_docs.py tests/test_docs_names.py tests/test_recipes.py tests/test_report_browser.py tests/test_readers_fitters.py
+ELSEWHERE := tests/test_docs.py tests/test_docs_names.py tests/test_docs_browser.py tests/test_recipes.py tests/test_report_browser.py \
+	tests/test_readers_fitters.py
 
 .PHONY: test-lowest
 test-lowest: $(LOWEST)/.made  ## the fast tests with the oldest versions that pyproject.toml allows, in .venv-lowest

@@ -196,7 +196,10 @@ def noisy_log_normal(x):
 
 def test_an_executor_that_can_not_take_the_function_says_so(cut):
     # Not forked: another test of this process may have left threads.
-    with ProcessPoolExecutor(1, get_context("spawn")) as processes, pytest.raises(VsbqError, match=r"All 2 calls .*[Pp]ickl"):
+    with (
+        ProcessPoolExecutor(1, get_context("spawn")) as processes,
+        pytest.raises(VsbqError, match=r"All 2 calls .*[Pp]ickl"),
+    ):
         improve(cut, lambda x: 0.0, 4, batch=2, executor=processes)
     with pytest.raises(VsbqError, match="takes no calls"):
         improve(cut, log_normal, 4, executor=processes)

@@ -248,6 +248,13 @@ def test_a_shared_outlier_does_not_make_columns_copies():
     Evaluations(points, y)
 
 
+def test_line_searches_that_went_astray_do_not_make_columns_copies():
+    points, y = sample()
+    away = 10.0 ** np.linspace(3, 15, N // 3)
+    points[: len(away)] = np.outer(away, [1.0, 0.3, -2.0])
+    Evaluations(points, y)
+
+
 def test_equal_log_densities_say_nothing():
     points, _ = sample()
     refused(["All 60 finite log densities equal 4", "Check that the right column"], points, np.full(N, 4.0))

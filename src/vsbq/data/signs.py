@@ -10,15 +10,25 @@ from vsbq._typing import Bool, Float, Int, ndarray
 __all__ = ["copied_column", "duplicate_groups", "looks_negated"]
 
 
+#: Rank correlation of columns that are copies, of which some digits may be lost.
+SAME_ORDER = 0.99
+
+
 def copied_column(points: Float[ndarray, "n d"]) -> tuple[int, int] | None:
-    """Two columns of which one is the other up to shift and scale, if there are any; single outliers don't decide."""
+    """Two columns of which one is the other up to shift and scale, if there are any.
+
+    Their order has to be the same as well: along a line search that went astray all columns look alike beside the rest.
+    """
     bulk = np.clip(points, *np.quantile(points, [0.05, 0.95], axis=0))
     varies = np.flatnonzero(np.ptp(bulk, axis=0) > 0)
     z = bulk[:, varies] - bulk[:, varies].mean(axis=0)
     z = z / np.abs(z).max(axis=0)
     z = z / np.linalg.norm(z, axis=0)
-    i, j = np.nonzero(np.triu(np.abs(z.T @ z) > 1 - 1e-12, k=1))
-    return (int(varies[i[0]]), int(varies[j[0]])) if i.size else None
+    for i, j in np.argwhere(np.triu(np.abs(z.T @ z) > 1 - 1e-12, k=1)):
+        order = rankdata(points[:, varies[[i, j]]], axis=0)
+        if np.abs(np.corrcoef(order.T)[0, 1]) > SAME_ORDER:
+            return int(varies[i]), int(varies[j])
+    return None
 
 
 def looks_negated(points: Float[ndarray, "n d"], log_density: Float[ndarray, " n"]) -> bool:

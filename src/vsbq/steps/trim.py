@@ -10,7 +10,7 @@ import numpy as np
 from vsbq._typing import Bool, Float, Int, ndarray
 from vsbq.data.evaluations import Evaluations
 from vsbq.data.transform import GRID, InferenceSpace, ModelSpace, WhitenedSpace, infer_space
-from vsbq.errors import Argument, FitError
+from vsbq.errors import Argument, FitError, count_in_words
 from vsbq.history import Trimmed
 from vsbq.numerics.contours import HOPELESS, contour_depth
 
@@ -117,7 +117,8 @@ def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[Training
     keep = _keep(values, merged.noise_sd, evaluations.dimension, settings)
     if keep.sum() < evaluations.dimension + 2:
         raise FitError(
-            f"Only {int(keep.sum())} evaluations are within reach of the best one; the others are more than "
+            f"Only {count_in_words(int(keep.sum()), 'evaluation')} within reach of the best log density; the others are "
+            "more than "
             f"{contour_depth(settings.depth, evaluations.dimension):.0f} nats below it. Add evaluations near the best "
             "point, or check that the log density has no spike there."
         )
