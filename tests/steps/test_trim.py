@@ -110,7 +110,7 @@ def test_the_jacobian_counts(rng):
 def test_too_few_left_is_said_in_words(rng):
     points = rng.normal(size=(30, 2))
     values = np.concatenate([[0.0], -1e5 - rng.uniform(0, 1, 29)])
-    with pytest.raises(FitError, match=r"Only 1 evaluations .* 203 nats"):
+    with pytest.raises(FitError, match=r"Only 1 evaluation within .* 203 nats"):
         trim_evaluations(evaluations(points, values), Trim())
 
 

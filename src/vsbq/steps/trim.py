@@ -117,8 +117,8 @@ def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[Training
     keep = _keep(values, merged.noise_sd, evaluations.dimension, settings)
     if keep.sum() < evaluations.dimension + 2:
         raise FitError(
-            f"Only {count_in_words(int(keep.sum()), 'evaluation')} within reach of the best log density; the others are "
-            "more than "
+            f"Only {count_in_words(int(keep.sum()), 'evaluation')} within reach of the best log density; the others "
+            "are more than "
             f"{contour_depth(settings.depth, evaluations.dimension):.0f} nats below it. Add evaluations near the best "
             "point, or check that the log density has no spike there."
         )
