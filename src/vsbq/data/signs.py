@@ -26,7 +26,7 @@ def copied_column(points: Float[ndarray, "n d"]) -> tuple[int, int] | None:
     z = z / np.linalg.norm(z, axis=0)
     for i, j in np.argwhere(np.triu(np.abs(z.T @ z) > 1 - 1e-12, k=1)):
         order = rankdata(points[:, varies[[i, j]]], axis=0)
-        if np.abs(np.corrcoef(order.T)[0, 1]) > SAME_ORDER:
+        if np.abs(np.asarray(np.corrcoef(order.T))[0, 1]) > SAME_ORDER:
             return int(varies[i]), int(varies[j])
     return None
 
