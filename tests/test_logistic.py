@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 
 import reference
 from vsbq.numerics.logistic import Logistic
@@ -53,8 +55,19 @@ def found(request, rng):
 def test_the_density_is_likelihood_times_prior(found, rng):
     b = rng.normal(size=(found.features.shape[1], 6))
     assert_allclose(found.log_density(b), [slow_log_density(found, column) for column in b.T], rtol=1e-9)
-    wrong = found._replace(labels=~found.labels)
+    wrong = replace(found, labels=~found.labels)
     assert np.abs(wrong.log_density(b) - found.log_density(b)).min() > 1e-3
+
+
+def test_the_evidence_is_the_integral_over_the_coefficients(rng):
+    """Where the posterior is nearly normal; of two coefficients, on a grid."""
+    found = overlapping(rng, d=1)
+    axis = np.linspace(-25, 25, 501)
+    grid = np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2)
+    log_prior = -np.log(2 * np.pi * found.prior_sd**2)
+    truth = logsumexp(found.log_density(grid.T) + log_prior) + 2 * np.log(axis[1] - axis[0])
+    assert abs(found.evidence() - truth) < 0.1
+    assert abs(replace(found, prior_sd=5 * found.prior_sd).evidence() - truth) > 1.0
 
 
 def test_the_mode_is_that_of_another_optimiser(found):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import log_expit
@@ -18,7 +19,8 @@ TOLERANCE = 1e-6
 MOVES = 240
 
 
-class Logistic(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Logistic:
     """Features (n, f) and labels of a regression whose coefficients have independent normal priors N(0, prior_sd²)."""
 
     features: Float[ndarray, "n f"]
@@ -32,6 +34,17 @@ class Logistic(NamedTuple):
 
     def mode(self) -> tuple[Float[ndarray, " f"], Float[ndarray, "f f"]]:
         """The most probable coefficients, and the Cholesky factor of the negative Hessian there."""
+        return self._mode
+
+    def evidence(self) -> float:
+        """Log of the probability of the labels, by Laplace's method."""
+        b, chol = self.mode()
+        return float(
+            self.log_density(b[:, None])[0] - len(b) * np.log(self.prior_sd) - 0.5 * linalg.log_determinant(chol)
+        )
+
+    @cached_property
+    def _mode(self) -> tuple[Float[ndarray, " f"], Float[ndarray, "f f"]]:
         f = self.features.shape[1]
         b, value = np.zeros(f), float(self.log_density(np.zeros((f, 1)))[0])
         for _ in range(STEPS):

@@ -1,9 +1,8 @@
 """Where the density is not zero: learnt from evaluations of −inf, or told by the user.
 
 An evaluation of −inf is no low value. It says on which side of an edge a point lies, and nothing else: the surrogate is
-fitted to the finite values alone, and the edge is learnt as a classification of the evaluations by quadratic surfaces.
-One surface separates a plane, a curve or an ellipsoid; where evaluations of zero density are left on its inner side
-(as in a corner), another one is added.
+fitted to the finite values alone, and the edge is learnt as a classification of the evaluations by planes and quadrics,
+as many as the evaluations ask for; see `edges`.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from vsbq._typing import Bool, Float, ndarray
 from vsbq.data.transform import InferenceSpace
 from vsbq.errors import EvaluationsError
 from vsbq.numerics.contours import NEGLIGIBLE, POSTERIOR, contour_depth
-from vsbq.numerics.logistic import Logistic
 from vsbq.numerics.subset import spread_rows
 from vsbq.progress import logger
+from vsbq.steps.edges import DRAWS, features, find_surfaces
 from vsbq.steps.model import LogDensityModel
 from vsbq.steps.trim import TrainingSet
 
@@ -36,15 +35,10 @@ CHUNK = 10_000
 
 HOW_TO_TELL = "It takes points (n, D) and returns n booleans, true where the density is not zero."
 
-#: How sharp an edge may be: prior standard deviation of the coefficients of whitened coordinates and their products.
-SHARPNESS = 50.0
-
 #: Whitened coordinates beyond which nothing bears on the edge near the posterior.
 REACH = 5.0
 
-#: Surfaces at the most, draws of each, and evaluations of either class that it is learnt from.
-MOST_SURFACES = 6
-DRAWS = 64
+#: Evaluations of either class that the edge is learnt from.
 MOST_OF_A_CLASS = 500
 
 #: Share of the contradicted evaluations that have to be on the outer side of a surface for a cliff, and how many of the
@@ -71,7 +65,7 @@ class Support:
         """Log of the probability to be inside, for each draw of the edge."""
         out = np.zeros((len(u), DRAWS))
         if self.surfaces:
-            phi = _features((u - self.centre) @ self.root)
+            phi = features((u - self.centre) @ self.root)
             out = np.sum([log_expit(phi @ surface) for surface in self.surfaces], axis=0)
         if self.told is not None:
             out[~self.told.inside(u)] = OUTSIDE
@@ -113,12 +107,6 @@ def asked(in_support: InSupport, points: Float[ndarray, "n d"]) -> Bool[ndarray,
             f"{HOW_TO_TELL}"
         )
     return answer.astype(bool)
-
-
-def _features(x: Float[ndarray, "n d"]) -> Float[ndarray, "n f"]:
-    """1, the coordinates, and half of their products."""
-    i, j = np.triu_indices(x.shape[1])
-    return np.column_stack([np.ones(len(x)), x, 0.5 * x[:, i] * x[:, j]])
 
 
 def find_support(training: TrainingSet, in_support: InSupport | None, rng: np.random.Generator) -> Support | None:
@@ -207,16 +195,12 @@ def learn_support(
     limits = _sides(points, zeros, centre, root)
     if limits:
         return Support(centre, root, limits)
-    surfaces: list[Float[ndarray, "f k"]] = []
-    while len(outside) > d and len(surfaces) < MOST_SURFACES:
-        surface, explained = _surface(inside, outside, rng)
-        if explained.sum() <= d:
-            break
-        surfaces.append(surface)
-        outside = outside[~explained]
-        logger.info(
-            "support: a surface keeps %d evaluations of zero density out, %d are left", explained.sum(), len(outside)
-        )
+    if len(outside) <= d:
+        return None
+    surfaces, left = find_surfaces(inside, outside, rng)
+    logger.info(
+        "support: %d surfaces, %d of %d evaluations of zero density are within", len(surfaces), left, len(outside)
+    )
     return Support(centre, root, tuple(surfaces)) if surfaces else None
 
 
@@ -266,27 +250,3 @@ def _facing(
     nearest = np.argsort(cKDTree(others).query(points)[0], kind="stable")[: MOST_OF_A_CLASS // 2]
     rest = np.setdiff1d(np.arange(len(points)), nearest)
     return points[np.append(nearest, rest[spread_rows(points[rest], MOST_OF_A_CLASS // 2, rng)])]
-
-
-def _surface(
-    inside: Float[ndarray, "n d"], outside: Float[ndarray, "m d"], rng: np.random.Generator
-) -> tuple[Float[ndarray, "f k"], Bool[ndarray, " m"]]:
-    """A surface that has all of the one on its inner side and as many as it can of the other on its outer side.
-
-    Those of the other that end on the inner side are not for this surface to explain: it is learnt again without them.
-    """
-    inner, outer = _features(inside), _features(outside)
-    explained = np.ones(len(outside), dtype=bool)
-    while True:
-        phi = np.concatenate([inner, outer[explained]])
-        labels = np.arange(len(phi)) < len(inner)
-        found = Logistic(np.asfortranarray(phi), labels, SHARPNESS)
-        mode, _ = found.mode()
-        out = outer @ mode < 0
-        wrong = explained & ~out
-        if not wrong.any() or explained.sum() <= outside.shape[1]:
-            break
-        explained &= out
-    if not explained.any() or (inner @ mode < 0).mean() > 0.02:
-        return np.zeros((inner.shape[1], DRAWS)), np.zeros(len(outside), dtype=bool)
-    return found.draws(DRAWS, rng), np.asarray(outer @ mode < 0)

@@ -10,7 +10,7 @@ import numpy as np
 from vsbq.history import Elbo, Evidence, History
 from vsbq.io.files.container import Arrays, Broken
 from vsbq.posterior.diagnosis.finding import LEVELS, Diagnosis
-from vsbq.steps.support import DRAWS
+from vsbq.steps.edges import DRAWS
 
 __all__ = [
     "EvaluationsHeader",
