@@ -64,6 +64,13 @@ def test_gskl_of_collapsed_draws_is_infinite(collapsed):
     assert gskl(spread, collapsed) == gskl(collapsed, spread) == np.inf
 
 
+def test_gskl_of_draws_beyond_all_numbers_is_infinite():
+    spread = np.random.default_rng(0).standard_normal((100, 2))
+    far = spread * [1.0, 1e300]
+    assert gskl(spread, far) == gskl(far, spread) == np.inf
+    assert np.isfinite(gskl(spread, spread * [1.0, 1e3]))
+
+
 # The Monte Carlo error of the overlap of two sets of n draws is at most sqrt(2 · 1/4 / n) = 0.005; smoothing adds h²
 # to both variances (h about 0.15), at most 0.006 here, and the noise of |p - q| at most the floor, about 0.02.
 @pytest.mark.parametrize("dimension", [1, 3])

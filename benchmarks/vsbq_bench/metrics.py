@@ -85,13 +85,18 @@ def delta_lml(estimate: float, truth: float) -> float:
 def gskl(a: Float[ndarray, "n d"], b: Float[ndarray, "m d"]) -> float:
     """Return the symmetrised KL divergence of the moment-matched Gaussians, divided by 2 D (Eq. GsKL of the paper).
 
-    It is infinite where a covariance is singular, as for draws that have collapsed onto fewer dimensions.
+    It is infinite where a covariance is singular, as for draws that have collapsed onto fewer dimensions, and where one
+    is beyond the largest number.
     """
     _check_draws(a, b)
+    with np.errstate(over="ignore", invalid="ignore"):
+        covariances = [np.atleast_2d(np.cov(draws, rowvar=False)) for draws in (a, b)]
+    if not np.isfinite(covariances).all():
+        return np.inf
     # With V' Σ_b V = I and V' Σ_a V = diag(λ) the log determinants cancel and every term left is non-negative:
     # KL(a|b) + KL(b|a) = Σ [(λ - 1)² / λ + δ² (1 + 1/λ)] / 2,  δ = V' (μ_a - μ_b)
     try:
-        ratio, axes = eigh(np.atleast_2d(np.cov(a, rowvar=False)), np.atleast_2d(np.cov(b, rowvar=False)))
+        ratio, axes = eigh(*covariances)
     except LinAlgError:
         return np.inf
     if ratio.min() < SINGULAR * max(1.0, ratio.max()) or ratio.max() > 1 / SINGULAR:
