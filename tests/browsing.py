@@ -56,6 +56,13 @@ while (walker.nextNode()) {
 return [...found]
 """
 
+#: Cards whose text is wider than they are.
+SPILLING = """
+return [...document.querySelectorAll('.card')]
+  .filter(card => [card, ...card.children].some(e => e.scrollWidth > card.clientWidth + 0.5))
+  .map(card => card.textContent.slice(0, 40))
+"""
+
 #: Elements without a text in their place, or with one that is too short.
 UNDESCRIBED = """
 const own = e => e.alt || e.getAttribute('aria-label') || e.title || (e.tagName == 'A' && e.textContent) || ''
@@ -98,6 +105,7 @@ def complaints(browser, beside: str = ".scroll, .skip, svg", own: str = "data:")
     wide, window = browser.execute_script(WIDTHS_OF_BOTH)
     found += [f"the page is {wide} pixels wide, the window {window}"] if wide > window else []
     found += sticking_out(browser, beside)
+    found += [f"wider than its card: {text}" for text in browser.execute_script(SPILLING)]
     broken = "return [...document.images].filter(i => !(i.complete && i.naturalWidth > 0)).map(i => i.alt)"
     found += [f"a figure is missing: {alt}" for alt in browser.execute_script(broken)]
     heights = "return [...document.querySelectorAll('svg.marginal')].map(s => s.getBoundingClientRect().height)"

@@ -85,6 +85,20 @@ def test_pair_integrates_to_the_marginal(both):
     np.testing.assert_allclose(totals, first.pdf(x), rtol=1e-3)
 
 
+def test_a_pair_of_three_parameters_ends_at_the_edge_of_the_support(rng):
+    """A plane through two of them, learnt from zero density; the edge is blurred by what smooths the draws."""
+    x = 1.5 * rng.normal(size=(500, 3))
+    values = np.where(x[:, 0] + x[:, 1] < 0.3, -0.5 * (x**2).sum(axis=1), -np.inf)
+    post = vsbq.fit(x, values, rng=0, progress=False)
+    assert post.support is not None
+    edges = np.linspace(-3, 3, 61)
+    density, _ = surface(post, (0, 1), post.sample(20_000, rng=0), (edges, edges))
+    across, up = np.meshgrid(middles(edges), middles(edges), indexing="ij")
+    beyond = density[across + up > 0.9].sum() / density.sum()
+    assert beyond < 0.01 < density[across + up > -0.3].sum() / density.sum()
+    assert len(post.plot().axes) >= 6
+
+
 @pytest.mark.parametrize("scale", [1.0, 0.1])
 def test_smoothed_draws_of_two_modes(rng, scale):
     draws = scale * rng.standard_normal((20_000, 1)) + rng.choice([-1.5, 1.5], size=(20_000, 1))

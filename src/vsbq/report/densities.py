@@ -56,13 +56,15 @@ def shown_density(marginal: Marginal, x: Float[ndarray, " c"]) -> Float[ndarray,
 
 
 def surface(posterior: Posterior, both: tuple[int, int], draws: Float[ndarray, "n d"], grid: Grid) -> Surface:
-    """The density of two parameters; a share q of the draws is where it is above its (1 − q)-quantile."""
+    """The density of two parameters; a share q of the draws is where it is above its (1 − q)-quantile.
+
+    What an edge of the support leaves of a mixture has no marginals in closed form: those are of the draws.
+    """
+    if posterior.support is not None and posterior.dimension > 2:
+        return surface_of_draws(both, draws, grid)
     x, y = np.meshgrid(*map(middles, grid), indexing="ij")
     cells, seen = np.column_stack([x.ravel(), y.ravel()]), draws[:, both]
-    if posterior.refined is not None and both == (0, 1) and posterior.dimension == 2:
-        pair = posterior
-    else:
-        pair = pair_marginal(posterior, both)
+    pair = posterior if both == (0, 1) and posterior.dimension == 2 else pair_marginal(posterior, both)
     density, at_draws = pair.pdf(cells).reshape(x.shape), pair.pdf(seen)
     if posterior.refined is not None and pair is not posterior:
         points, weights = posterior.space.inverse(posterior.refined.points)[:, both], posterior.refined.weights
