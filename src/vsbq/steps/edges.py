@@ -112,7 +112,8 @@ def _first_planes(
     inner: Float[ndarray, "n f"], outer: Float[ndarray, "m f"], count: int, rng: np.random.Generator
 ) -> Float[ndarray, "f k"]:
     """Planes each of which keeps one point out that those before it do not; nothing is known of the others."""
-    planes, left = [], np.ones(len(outer), dtype=bool)
+    planes: list[Float[ndarray, " f"]] = []
+    left = np.ones(len(outer), dtype=bool)
     while len(planes) < count:
         row = rng.choice(np.flatnonzero(left) if left.any() else len(outer))
         planes.append(_mode(inner, outer[[row]]))
