@@ -92,7 +92,7 @@ def table(lines):
         own = [line for line in lines if noise in (None, line["noise"])]
         fits = [line for line in own if "widest" in line]
         trusted = [line for line in fits if line["verdict"] == "trusted"]
-        near = sum(abs(line["signed_error"]) <= 2 * line["log_evidence_sd"] for line in fits)
+        near = sum(abs(line["signed_error"]) <= 2 * (line["log_evidence_sd"] or np.inf) for line in fits)
         cells = [
             "all" if noise is None else f"{noise:g}",
             len(own),
