@@ -64,6 +64,12 @@ def test_gskl_of_collapsed_draws_is_infinite(collapsed):
     assert gskl(spread, collapsed) == gskl(collapsed, spread) == np.inf
 
 
+@pytest.mark.parametrize("scale", [1e6, 1e60])
+def test_mmtv_is_never_above_one(scale):
+    spread = np.random.default_rng(0).standard_normal((1000, 2))
+    assert 0.9 < mmtv(spread, scale * spread) <= 1.0
+
+
 def test_gskl_of_draws_beyond_all_numbers_is_infinite():
     spread = np.random.default_rng(0).standard_normal((100, 2))
     far = spread * [1.0, 1e300]
