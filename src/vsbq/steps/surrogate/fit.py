@@ -23,7 +23,7 @@ from vsbq.steps.surrogate.calibration import Calibration, beyond_noise, calibrat
 from vsbq.steps.surrogate.learning import Learning, learn_sparse, weak_prior
 from vsbq.steps.surrogate.model import Sister, Surrogate
 from vsbq.steps.surrogate.shaped_data import Learnt, Level, Regression, ShapedData, SparseGP
-from vsbq.steps.surrogate.sisters import PART, Proposal, learn_sisters, sister_from, with_levels
+from vsbq.steps.surrogate.sisters import PART, Proposal, learn_sisters, ranked, sister_from, with_levels
 from vsbq.steps.trim import TrainingSet
 
 
@@ -45,6 +45,7 @@ def fit_sparse_gp(
         proposal = learn_finer(first, settings.fine, False, settings, rng, progress)
     if training.noisy:  # each evaluation tells less
         others = [learn_finer(one, settings.fine, False, settings, rng, progress, part=PART) for one in others]
+        proposal, *others = ranked([proposal, *others], settings, rng)
     tried = tried_out(proposal, pool, count, settings, rng.spawn(1)[0])
     if proposal is first and max(tried.miss, tried.found.missed) > settings.tolerable_miss:
         proposal = learn_finer(proposal, settings.fine, tried.poor(settings), settings, rng, progress)

@@ -25,16 +25,29 @@ class Shaping:
     """Noise shaping (Eq. 27): low-density points count less. `depth` is the threshold θ_σ in contours of a normal.
 
     The whole curve is multiplied by a strength, a hyperparameter learnt between its limits: what a sparse GP cannot
-    explain has to count as noise, or the hyperparameters end up where nothing is explained well.
+    explain has to count as noise, or the hyperparameters end up where nothing is explained well. Under noise it is not
+    weaker than published: noise that is larger than the curve hides that low evaluations do not fit, and they are many.
+
+    The threshold is deeper where fewer than `enough` evaluations for each coefficient of a quadratic are above it.
     """
 
     depth: float = NEGLIGIBLE
     sd_min: float = 1e-3**0.5
     sd_med: float = 1.0
     slope: float = 3.0
-    strengths: tuple[float, float] = (0.1, 10.0)  # limits of the learnt factor
+    strengths: tuple[float, float] = (1.0, 10.0)  # limits of the learnt factor
+    enough: int = 10
     exact_strength: float = 0.001  # the lower limit without noise, which could hide a misfit
     noise_growth: float = 1.0  # how far low evaluations lose weight in the end; see `ShapedData.tempered`
+
+    def threshold(self, training: TrainingSet, seen: Float[ndarray, " n"]) -> float:
+        """θ_σ in nats below the highest evaluation."""
+        d = training.dimension
+        known = contour_depth(self.depth, d)
+        if not training.noisy:
+            return known
+        last = min(len(seen), self.enough * (d + 1) * (d + 2) // 2)
+        return max(known, float(seen.max() - np.partition(seen, -last)[-last]))
 
     def limits(self, *, noisy: bool) -> tuple[float, float]:
         """Between which the strength is learnt."""
@@ -148,8 +161,7 @@ class ShapedData(NamedTuple):
     @classmethod
     def curved(cls, training: TrainingSet, seen: Float[ndarray, " n"], shape: Shaping) -> ShapedData:
         """The same by a curve of its own, and by how high each evaluation is seen."""
-        threshold = contour_depth(shape.depth, training.dimension)
-        sd = shaping_sd(seen.max() - seen, threshold, shape.sd_min, shape.sd_med, shape.slope)
+        sd = shaping_sd(seen.max() - seen, shape.threshold(training, seen), shape.sd_min, shape.sd_med, shape.slope)
         return cls(training.points, training.values, np.maximum(training.noise_sd**2, NUGGET), sd**2)
 
     @property

@@ -107,6 +107,13 @@ def _starts(training: TrainingSet, rng: np.random.Generator) -> list[tuple[Train
     return [(training, paraboloid), (training.turned(paraboloid.whitening), paraboloid.turned(paraboloid.whitening))]
 
 
+def ranked(proposals: list[Proposal], settings: SparseGP, rng: np.random.Generator) -> list[Proposal]:
+    """The most probable one first, by evaluations that represent all of them."""
+    training = proposals[0].training
+    rows = stratified_rows(training.points, training.level, settings.fine.points * training.dimension, rng)
+    return sorted(proposals, key=lambda one: -_bound(one, rows, settings))
+
+
 def sister_from(proposal: Proposal, settings: SparseGP, rng: np.random.Generator, progress: Progress) -> Proposal:
     """A surrogate that learns from a part of the evaluations, from where another one ended."""
     training, size = proposal.training, settings.coarse[-1].points * proposal.training.dimension
