@@ -131,6 +131,24 @@ def test_zeros_far_from_the_posterior_say_nothing(rng):
     assert learn_support(points, normal(points), far, rng) is None
 
 
+def test_a_crowd_at_the_mode_does_not_hide_the_edge_around(rng):
+    """Most evaluations are at the top, as those of an optimiser that has converged: in units of their own spread the
+    side of the disc is far away, in those of the posterior it is near."""
+    u = rng.standard_normal((20_000, 2))
+
+    def disc(x):
+        return ((x - [1.0, 0.8]) ** 2).sum(axis=1) < 4.0
+
+    points = np.concatenate([0.15 * rng.standard_normal((150, 2)), rng.uniform(-4, 4, (60, 2))])
+    inside = disc(points)
+    found = learn_support(points[inside], normal(points[inside]), points[~inside], rng)
+    centre, root = found.centre, found.root
+    crowd = (points[~inside] - centre) @ root
+    assert np.median((crowd**2).sum(axis=1)) > 5.0**2  # five of their standard deviations hold a minority
+    assert np.mean(found.inside(u) != disc(u)) < 0.1
+    assert np.mean(found.inside(points[~inside])) < 0.05
+
+
 def test_zeros_scattered_among_the_others_are_no_edge(rng):
     points = cloud(rng, 600)
     found = learn_support(points[:500], normal(points[:500]), points[500:], rng)
