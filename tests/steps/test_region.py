@@ -73,6 +73,16 @@ def test_doubt_near_the_top_says_how_much_doubt_is_usual(sd, slack, rng):
     assert found.most_mean == pytest.approx(training.level.max() + slack)
 
 
+def test_nothing_rises_beyond_an_edge_that_was_learnt(rng):
+    """The surrogate foretells its highest evaluations, but an edge may be why none is higher."""
+    points = cloud(rng, 300)
+    training, known = training_set(points, normal(points)), replace(Known(normal), rise=20.0)
+    learnt = edges_at(0.0, d=2)
+    for support, rise in ((None, 20.0), (replace(learnt, surfaces=()), 20.0), (learnt, 1.0)):
+        found = TrustedRegion.around(known, training, support)
+        assert found.most_mean == pytest.approx(training.level.max() + rise)
+
+
 def test_doubt_far_from_the_top_does_not_count(rng):
     points = cloud(rng, 3000)
     low = normal(points) < np.sort(normal(points))[-200]

@@ -13,6 +13,7 @@ from toy import Known, cloud, edges_at, normal, training_set
 from vsbq.data.bounds import Bounds
 from vsbq.data.transform import InferenceSpace
 from vsbq.errors import EvaluationsError
+from vsbq.steps import support as support_module
 from vsbq.steps.support import OUTSIDE, Support, Told, beyond_cliffs, find_support, learn_support
 
 
@@ -129,6 +130,20 @@ def test_zeros_far_from_the_posterior_say_nothing(rng):
     points = cloud(rng, 300)
     far = np.concatenate([40 + cloud(rng, 50), [[0.0, 0.0]] * 1])  # one among the others, so that no limit explains all
     assert learn_support(points, normal(points), far, rng) is None
+
+
+def test_a_crowd_at_the_mode_does_not_hide_the_edge_around(rng, monkeypatch):
+    """The evaluations of an optimiser that has converged are narrower than the posterior. In their own standard
+    deviations the slanted edge is far away, in those of the posterior it is near."""
+    turn = np.array([[1.0, -1.0], [1.0, 1.0]]) / np.sqrt(2)
+    inside = np.append([0.6, 0.15] * rng.standard_normal((200, 2)), [[-3.0, 0.0], [3.0, 0.0]], axis=0) @ turn
+    zeros = np.column_stack([rng.uniform(-0.5, 0.5, 60), rng.uniform(1.0, 1.4, 60)]) @ turn
+    u = np.column_stack([rng.uniform(-2.0, 2.0, 500), rng.uniform(1.5, 4.0, 500)]) @ turn
+    found = learn_support(inside, normal(inside), zeros, rng)
+    assert found.inside(inside).all()
+    assert np.mean(found.inside(u)) < 0.05
+    monkeypatch.setattr(support_module, "REACH", 1.0)  # the control: no farther than the evaluations with density
+    assert learn_support(inside, normal(inside), zeros, rng) is None
 
 
 def test_zeros_scattered_among_the_others_are_no_edge(rng):

@@ -74,11 +74,16 @@ class TrustedRegion:
     @classmethod
     def around(cls, surrogate: LogDensityModel, training: TrainingSet, support: Support | None = None) -> TrustedRegion:
         """Up to a standard deviation of one nat plus thrice the usual one near the top, and as far above the top, or
-        farther where the highest evaluations show that the surrogate may be believed above all of them."""
+        farther where the highest evaluations show that the surrogate may be believed above all of them.
+
+        Not farther where an edge was learnt. It may be why no evaluation is higher: beyond it the surrogate goes on to
+        rise, and a small chance that the density does too would outweigh everything that was evaluated.
+        """
         near = highest(training.level, max(100, len(training) // 20))
         usual = np.sqrt(np.quantile(surrogate.variance(training.points[near[:: max(1, len(near) // 500)]]), 0.9))
         slack = float(1.0 + 3.0 * usual)
-        top = float(training.level.max()) + max(slack, surrogate.rise)
+        learnt = support is not None and bool(support.surfaces)
+        top = float(training.level.max()) + (slack if learnt else max(slack, surrogate.rise))
         guessed = max(GUESS * surrogate.prior_variance + (3.0 * float(usual)) ** 2, LEAST_GUESS)
         low, high = training.points.min(axis=0), training.points.max(axis=0)
         far = BEYOND * (high - low)

@@ -35,7 +35,7 @@ CHUNK = 10_000
 
 HOW_TO_TELL = "It takes points (n, D) and returns n booleans, true where the density is not zero."
 
-#: Whitened coordinates beyond which nothing bears on the edge near the posterior.
+#: How many times as far out as evaluations that are not negligible anything bears on the edge near the posterior.
 REACH = 5.0
 
 #: Evaluations of either class that the edge is learnt from.
@@ -189,8 +189,9 @@ def learn_support(
     centre, root = near.mean(axis=0), _whitening(near)
     high = points[depth <= contour_depth(NEGLIGIBLE, d)]
     inside, outside = ((part - centre) @ root for part in (high, zeros))
-    inside = inside[(inside**2).sum(axis=1) < REACH**2 * max(1.0, d / 3)]
-    outside = outside[(outside**2).sum(axis=1) < REACH**2 * max(1.0, d / 3)]
+    # Not so many standard deviations: evaluations that crowd at a mode are narrower than the posterior.
+    reach = REACH * np.sqrt((inside**2).sum(axis=1).max())
+    outside = outside[(outside**2).sum(axis=1) <= reach**2]
     inside, outside = _facing(inside, outside, rng), _facing(outside, inside, rng)
     limits = _sides(points, zeros, centre, root)
     if limits:
