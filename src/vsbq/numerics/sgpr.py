@@ -307,7 +307,7 @@ def without(
     """
     factors, sums, whiten = whole
     part = statistics(hyp, *factors[:2], points, values, noise_variance, whiten=whiten)
-    rest = Statistics(*(all_of_them - some for all_of_them, some in zip(sums, part, strict=True)))
+    rest = Statistics(*(total - some for total, some in zip(sums, part, strict=True)))  # type: ignore[operator]
     return posterior_factors(factors.inducing, factors.chol_kernel, factors.jitter, rest)
 
 

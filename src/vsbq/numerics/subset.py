@@ -25,15 +25,15 @@ def spread_rows(points: Float[ndarray, "n d"], count: int, rng: np.random.Genera
         return np.arange(len(points))
     scaled = points / np.where(np.ptp(points, axis=0) > 0, np.ptp(points, axis=0), 1.0)
     first, jumps = int(rng.integers(len(points))), rng.uniform(size=count)
-    found = _spread(scaled, first, jumps, exact=False)
-    return np.unique(_spread(scaled, first, jumps, exact=True) if found is None else found)
+    rows, sure = _spread(scaled, first, jumps, exact=False)
+    return np.unique(rows if sure else _spread(scaled, first, jumps, exact=True)[0])
 
 
 def _spread(
     scaled: Float[ndarray, "n d"], first: int, jumps: Float[ndarray, " c"], *, exact: bool
-) -> Int[ndarray, " k"] | None:
-    """The rows by `spread_rows`, from squared distances as products, which is faster, or `exact` as differences; None
-    where the rounding errors of products might matter."""
+) -> tuple[Int[ndarray, " k"], bool]:
+    """The rows of `spread_rows`, from squared distances as products, which is faster, or `exact` as differences; and
+    whether rounding errors don't matter."""
     rows = np.full(len(jumps), first, dtype=np.int64)
     x = scaled - scaled.mean(axis=0)
     squares = np.einsum("nd,nd->n", x, x)
@@ -50,9 +50,9 @@ def _spread(
         distance[last] = 0.0
         edges = np.cumsum(distance)
         if edges[-1] <= least:
-            return rows[:k] if exact else None
+            return rows[:k], exact
         rows[k] = min(np.searchsorted(edges, jumps[k] * edges[-1], side="right"), len(x) - 1)
-    return rows
+    return rows, True
 
 
 def cluster_centres(

@@ -17,8 +17,8 @@ from vsbq.numerics.kernel import Hyperparameters, kernel
 from vsbq.numerics.linalg import NotPositiveDefinite
 from vsbq.numerics.sgpr import CHUNK, Factors, Variance, predict_variances
 
-#: What is added to the diagonal of P, whose eigenvalues are from 0 to 1: a hundred rounding errors. The variance changes
-#: by no more than this share of σ_f².
+#: What is added to the diagonal of P, whose eigenvalues are from 0 to 1: a hundred rounding errors. The variance
+#: changes by no more than this share of σ_f².
 SLIGHT = 1e-14
 
 
