@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from threading import Barrier, Event, Thread
 
 import numpy as np
 import pytest
@@ -53,6 +53,31 @@ def test_threads_of_the_process_share_it():
     with threadpool_limits(limits=2, user_api="blas"):
         with ThreadPoolExecutor(3) as pool:
             assert list(pool.map(inside, range(3))) == [{1}] * 3
+        assert blas_threads() == {2}
+
+
+def test_the_last_to_leave_may_be_another_than_the_first_to_come():
+    """Threads that come and leave in turn, so that neither of them is there from the beginning to the end."""
+
+    def first():
+        with one_blas_thread():
+            both.wait(timeout=30)
+        left.set()
+
+    def last():
+        with one_blas_thread():
+            both.wait(timeout=30)
+            assert left.wait(timeout=30)
+            found.append(blas_threads())
+
+    both, left, found = Barrier(2), Event(), []
+    with threadpool_limits(limits=2, user_api="blas"):
+        threads = [Thread(target=first), Thread(target=last)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=60)
+        assert found == [{1}]
         assert blas_threads() == {2}
 
 

@@ -21,16 +21,28 @@ class _Shared:
     def enter(self) -> None:
         with self.lock:
             if self.running == 0:
-                from threadpoolctl import threadpool_limits  # after NumPy and SciPy: it looks for what is loaded
+                import threadpoolctl  # after NumPy and SciPy: it looks for what is loaded
 
-                self.before.enter_context(threadpool_limits(limits=1, user_api="blas"))
+                _take_control()
+                self.before.enter_context(threadpoolctl.threadpool_limits(limits=1, user_api="blas"))
             self.running += 1
 
     def leave(self) -> None:
         with self.lock:
             self.running -= 1
             if self.running == 0:
+                _take_control()
                 self.before.close()
+
+
+def _take_control() -> None:
+    """Let this thread set how many threads OpenBLAS has: recent threadpoolctl listens to the first one that did, and
+    the fit that ends last may be in another one."""
+    import threadpoolctl
+
+    clear = getattr(getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", None)
+    if clear is not None:
+        clear(force=True)
 
 
 _shared = _Shared()
