@@ -33,6 +33,7 @@ class Sister(NamedTuple):
     shift: float
     hyp: Hyperparameters
     posterior: sgpr.Mean
+    strength: float = 1.0  # the factor of its shaping noise
 
     def mean(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """Its mean at points of the main one's coordinates."""
@@ -58,6 +59,7 @@ class Surrogate:
     sisters: tuple[Sister, ...] = ()
     rise: float = 0.0  # nats above the highest evaluation that may be believed
     drift: drift.Drift | None = None  # what the evaluations leave open of the mean
+    passes: int = 0  # residual passes of the mean, as long as it is not read from a file
 
     def predict(self, x: ArrayLike) -> Prediction:
         """Log density at points (n, D) of the user's space: mean and sd of the surrogate."""
