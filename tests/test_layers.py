@@ -41,7 +41,7 @@ LAYERS = (
     {"fit"},
     {"analysis"},
     {"io", "report"},
-    {"readers", "record", "many"},
+    {"readers", "record", "many", "large"},
     {"improve"},
     {"cli"},
     {"__init__", "__main__"},

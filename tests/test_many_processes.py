@@ -49,7 +49,6 @@ assert same(one, two)
 
 def test_so_it_is_in_a_script_without_a_guard_and_with_threads_of_blas(tmp_path):
     """Processes import no script, so that it needs no `if __name__ == "__main__"`; each has one BLAS thread."""
-    pytest.importorskip("threadpoolctl")
     script = tmp_path / "script.py"
     script.write_text(THREADS)
     free = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}

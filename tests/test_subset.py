@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vsbq.numerics.subset import STRATA, cluster_centres, nearest_rows, spread_rows, stratified_rows
+from vsbq.numerics.subset import STRATA, _spread, cluster_centres, nearest_rows, spread_rows, stratified_rows
 
 
 @pytest.fixture
@@ -114,3 +114,31 @@ def test_nearest_rows(trace, rng):
     wanted = [int(np.argmin(((points - target) ** 2).sum(axis=1))) for target in targets]
     assert nearest_rows(points, targets).tolist() == wanted
     assert_array_equal(nearest_rows(points, points[:10]), np.arange(10))
+
+
+def slow_spread(scaled, first, jumps):
+    """The obvious twin: all squared distances anew for each row."""
+    rows = [first]
+    for jump in jumps[1:]:
+        distance = ((scaled[:, None] - scaled[rows]) ** 2).sum(axis=2).min(axis=1)
+        rows.append(int(np.searchsorted(np.cumsum(distance), jump * distance.sum(), side="right")))
+    return rows
+
+
+def test_products_choose_what_differences_choose(trace, rng):
+    points, jumps = trace[0], rng.uniform(size=60)
+    for scaled in (points, np.repeat(points[:500], 2, axis=0), 1e-9 * points + 5):
+        fast, sure = _spread(scaled, 17, jumps, exact=False)
+        slow = slow_spread(scaled, 17, jumps)
+        exact, always = _spread(scaled, 17, jumps, exact=True)
+        assert always
+        assert_array_equal(exact, slow)
+        assert not sure or list(fast) == slow
+    assert _spread(points, 17, jumps, exact=False)[1]
+
+
+def test_where_products_round_too_much_differences_are_taken(rng):
+    """A cloud far smaller than the distance to a point that is far away."""
+    points = np.concatenate([1e-9 * rng.normal(size=(50, 2)), [[1.0, 1.0]]])
+    assert not _spread(points, 50, rng.uniform(size=20), exact=False)[1]
+    assert len(spread_rows(points, 20, rng)) == 20

@@ -12,6 +12,7 @@ from vsbq.errors import EvaluationsError, FitError, VsbqError, VsbqWarning
 from vsbq.fit import fit
 from vsbq.io.files.exports import ExportError
 from vsbq.io.files.posterior_file import PosteriorFileError, load
+from vsbq.large.run import fit_large
 from vsbq.many.result import ManyFits
 from vsbq.many.run import fit_many
 from vsbq.posterior import Posterior
@@ -42,6 +43,7 @@ __all__ = [
     "compare",
     "compare_groups",
     "fit",
+    "fit_large",
     "fit_many",
     "load",
     "readers",

@@ -17,6 +17,7 @@ from vsbq.data.evaluations import Evaluations
 from vsbq.errors import EvaluationsError, FitError, VsbqError, VsbqWarning
 from vsbq.history import Elbo, History, SurrogateFit, VariationalFit
 from vsbq.numerics.mixture import Mixture
+from vsbq.numerics.threads import one_blas_thread
 from vsbq.posterior import Posterior
 from vsbq.posterior.diagnosis import Diagnosis, diagnose
 from vsbq.progress import Progress
@@ -71,8 +72,8 @@ def fit(
             known without a call of the model; otherwise evaluations of -inf tell where the density ends.
         settings: choices of the algorithm; the default is meant for every problem.
         start: a posterior from some of these evaluations, from which the fit goes on; see also `Posterior.update`.
-        rng: None, an integer or a NumPy Generator; the same one gives the same posterior on the same machine. With
-            another number of BLAS threads, or another BLAS, sums are rounded otherwise, and digits differ.
+        rng: None, an integer or a NumPy Generator; the same one gives the same posterior on the same machine. BLAS
+            has one thread during the fit, whatever it has before and after; with another BLAS, digits differ.
         seed: another word for an integer as `rng`.
         progress: None shows a bar in a terminal and in a notebook, and elsewhere a line on stderr for each stage;
             True shows a bar anywhere, False prints nothing.
@@ -106,7 +107,7 @@ def fit(
     if start is not None:
         _check_start(start, given)
     # Whatever the user has set for floating-point errors: underflow is part of the work here, the rest is not.
-    with np.errstate(divide="warn", over="warn", invalid="warn", under="ignore"), _in_words():
+    with np.errstate(divide="warn", over="warn", invalid="warn", under="ignore"), _in_words(), one_blas_thread():
         steps = _steps(settings)
         shown = Progress(4 if steps.refinement is None else 5, progress)
         post = _infer(given, steps, (start, support), np.random.default_rng(random), shown)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from vsbq._typing import Bool, Float, ndarray
+from vsbq._typing import Float, Int, ndarray
 from vsbq.data.findings import Finding
 from vsbq.data.runs import tell_runs
 from vsbq.errors import count_in_words, join_words
@@ -91,7 +91,7 @@ def run_findings(finite: Evaluations) -> Iterator[Finding]:
         yield Finding("info", "runs", message)
         return
     count = int(run.max()) + 1
-    reached = _reached(finite, run == np.arange(count)[:, None])
+    reached = _reached(finite, run)
     message = f"The rows look like {count} runs of an optimiser."
     if reached == count:
         message += " All of them came to where the posterior is."
@@ -105,8 +105,8 @@ def run_findings(finite: Evaluations) -> Iterator[Finding]:
     yield Finding("info", "runs", message)
 
 
-def _reached(finite: Evaluations, runs: Bool[ndarray, "r n"]) -> int:
+def _reached(finite: Evaluations, run: Int[ndarray, " n"]) -> int:
     """How many runs have more evaluations in the top region than a single lucky one for each parameter."""
     values = finite.log_density
     top = values >= values.max() - contour_depth(POSTERIOR, finite.dimension)
-    return max(1, int(np.sum((runs & top).sum(axis=1) > finite.dimension)))
+    return max(1, int(np.sum(np.bincount(run[top]) > finite.dimension)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 from scipy.stats import rankdata
 
@@ -35,23 +33,23 @@ def tell_runs(points: Float[ndarray, "n d"]) -> Int[ndarray, " n"]:
     another run has begun. Windows of rows in random order are as wide as chance has it, whatever the one before.
     """
     n, d = points.shape
-    run = np.zeros(n, dtype=np.int64)
+    new = np.zeros(n, dtype=np.int64)  # 1 where another run begins
     count = n // (WINDOW_PER_DIMENSION * d + 1)
     if count < LEAST_WINDOWS:
-        return run
+        return new
     edges = np.linspace(0, n, count + 1).astype(int)
-    spread = np.array([_spread(points[a:b]) for a, b in pairwise(edges)])
+    spread = _spread(points, edges)
     width = np.exp(np.mean(np.log(spread / np.maximum(points.std(axis=0), 1e-300) + 1e-12), axis=1))
     if _memory(width) < LEAST_MEMORY:
-        return run
+        return new
     widest = float(np.quantile(width, WIDEST))
     contracted = False
     for k in range(count):
         if contracted and width[k] > WIDE * widest:
-            run[edges[k] :] += 1
+            new[edges[k]] = 1
             contracted = False
         contracted = contracted or bool(width[k] < NARROW * widest)
-    return run
+    return np.cumsum(new)
 
 
 def _memory(width: Float[ndarray, " k"]) -> float:
@@ -60,6 +58,11 @@ def _memory(width: Float[ndarray, " k"]) -> float:
     return float(np.corrcoef(ranks[1:], ranks[:-1])[0, 1]) if np.ptp(ranks) > 0 else 0.0
 
 
-def _spread(window: Float[ndarray, "k d"]) -> Float[ndarray, " d"]:
-    """Half the range of the middle of a window in each parameter, which single far points don't decide."""
-    return np.asarray(0.5 * np.subtract(*np.quantile(window, [0.85, 0.15], axis=0)))
+def _spread(points: Float[ndarray, "n d"], edges: Int[ndarray, " e"]) -> Float[ndarray, "k d"]:
+    """Half the range of the middle of each window in each parameter, which single far points don't decide."""
+    found, lengths = np.empty((len(edges) - 1, points.shape[1])), np.diff(edges)
+    for length in np.unique(lengths):
+        same = np.flatnonzero(lengths == length)
+        windows = points[edges[same][:, None] + np.arange(length)]
+        found[same] = 0.5 * np.subtract(*np.quantile(windows, [0.85, 0.15], axis=1))
+    return found

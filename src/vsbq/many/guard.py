@@ -1,4 +1,4 @@
-"""What a fit has around it: one BLAS thread, and a list for its warnings. Fits in several threads share it."""
+"""What a fit among many has around it: a list for its warnings. Fits in several threads share it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ __all__ = ["guarded"]
 
 
 class _Guard:
-    """The filters of warnings and the threads of BLAS belong to the whole process: set by the first fit that runs, and
-    put back by the last."""
+    """The filters of warnings belong to the whole process: set by the first fit that runs, and put back by the last."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -51,11 +50,6 @@ class _Guard:
                 own.append(str(message))
 
         warnings.showwarning = hear
-        try:
-            from threadpoolctl import threadpool_limits
-        except ImportError:  # the threads stay as they are, which changes no more than the last digits
-            return
-        self.before.enter_context(threadpool_limits(limits=1, user_api="blas"))
 
 
 _guard = _Guard()
@@ -63,6 +57,6 @@ _guard = _Guard()
 
 @contextmanager
 def guarded() -> Iterator[list[str]]:
-    """Inside, BLAS uses one thread if threadpoolctl is there, and the package's warnings go to the list."""
+    """Inside, the package's warnings go to the list."""
     with _guard.entered() as heard:
         yield heard

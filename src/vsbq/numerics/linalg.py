@@ -16,6 +16,9 @@ from vsbq._typing import Float, ndarray
 FIRST_JITTER = 1e-10
 LAST_JITTER = 1e-4
 
+#: Rows and columns that are mirrored at a time: two such tiles stay in the cache.
+TILE = 64
+
 
 class NotPositiveDefinite(ArithmeticError):
     """A kernel matrix had no Cholesky factor even with the largest jitter."""
@@ -23,7 +26,12 @@ class NotPositiveDefinite(ArithmeticError):
 
 def cholesky(a: Float[ndarray, "m m"]) -> Float[ndarray, "m m"]:
     """Lower Cholesky factor in Fortran order; raises `NotPositiveDefinite`."""
-    factor, info = lapack.dpotrf(np.asfortranarray(a), lower=1, clean=1)
+    return _cholesky_of(np.array(a, order="F"))
+
+
+def _cholesky_of(own: Float[ndarray, "m m"]) -> Float[ndarray, "m m"]:
+    """The factor of a matrix in Fortran order that nobody else needs: it is overwritten."""
+    factor, info = lapack.dpotrf(own, lower=1, clean=1, overwrite_a=1)
     if info != 0 or not np.isfinite(factor[-1, -1]):
         raise NotPositiveDefinite(f"leading minor {info} is not positive")
     return factor
@@ -36,18 +44,26 @@ def jittered_cholesky(
     jitter = first
     while True:
         try:
-            return cholesky(a + jitter * scale * np.eye(len(a))), jitter
+            raised = np.array(a, order="F")
+            np.einsum("ii->i", raised)[:] += jitter * scale
+            return _cholesky_of(raised), jitter
         except NotPositiveDefinite:
             jitter *= 10
             if jitter > LAST_JITTER:
                 raise
 
 
-def product(a: ndarray, b: ndarray) -> ndarray:
-    """a @ b for matrices, in Fortran order, by SciPy's BLAS and without a copy of contiguous arguments."""
+def product(a: ndarray, b: ndarray, out: ndarray | None = None) -> ndarray:
+    """a @ b for matrices, in Fortran order, by SciPy's BLAS and without a copy of contiguous arguments; into `out` (in
+    Fortran order) if that is given."""
     flip_a, flip_b = _is_c(a), _is_c(b)
     left, right = (a.T if flip_a else a), (b.T if flip_b else b)
-    return blas.dgemm(1.0, left, right, trans_a=int(flip_a), trans_b=int(flip_b))
+    if out is None:
+        return blas.dgemm(1.0, left, right, trans_a=int(flip_a), trans_b=int(flip_b))
+    found = blas.dgemm(1.0, left, right, beta=0.0, c=out, trans_a=int(flip_a), trans_b=int(flip_b), overwrite_c=1)
+    if not np.shares_memory(found, out):
+        out[...] = found
+    return out
 
 
 def product_vector(a: ndarray, x: ndarray) -> ndarray:
@@ -102,8 +118,13 @@ def inverse_from_cholesky(factor: Float[ndarray, "m m"]) -> Float[ndarray, "m m"
 
 def mirror_lower(a: Float[ndarray, "m m"]) -> Float[ndarray, "m m"]:
     """The symmetric matrix whose lower triangle is that of `a`."""
-    lower = np.tril(a)
-    return lower + np.tril(a, -1).T
+    out = np.array(a, order="F")
+    for start in range(0, len(out), TILE):
+        here, after = slice(start, start + TILE), slice(start + TILE, None)
+        tile = np.tril(out[here, here])
+        out[here, here] = tile + np.tril(tile, -1).T
+        out[here, after] = out[after, here].T
+    return out
 
 
 def log_determinant(factor: Float[ndarray, "m m"]) -> float:

@@ -77,10 +77,10 @@ def _chunks(n: int) -> Iterator[slice]:
 
 
 def _scaled_kernel_block(
-    left: Float[ndarray, "m e"], right: Float[ndarray, "b e"], most: Float[ndarray, " b"]
+    left: Float[ndarray, "m e"], right: Float[ndarray, "b e"], most: Float[ndarray, " b"], out: ndarray | None = None
 ) -> Float[ndarray, "m b"]:
     """A block of K_ZX S^(−1/2) in Fortran order; `most` is log σ_f² s⁻¹, which rounding must not exceed."""
-    block = linalg.product(left, right.T)
+    block = linalg.product(left, right.T, out)
     np.minimum(block, most, out=block)
     return np.exp(block, out=block)
 
@@ -99,14 +99,17 @@ def statistics(
     points: Float[ndarray, "n d"],
     values: Float[ndarray, " n"],
     noise_variance: Float[ndarray, " n"],
+    *,
+    whiten: Float[ndarray, "m m"] | None = None,
 ) -> Statistics:
-    """One pass over the training points in chunks; memory does not grow with n."""
+    """One pass over the training points in chunks; memory does not grow with n. `whiten` is L⁻¹, if it is known."""
     m = len(inducing)
     noise_sd = np.sqrt(noise_variance)
     scaled = (values - mean(points, hyp)) / noise_sd
     log_sd = np.log(noise_sd)
     left, right, most = left_vectors(inducing, hyp), right_vectors(points, hyp, log_sd), 2 * hyp.log_output - log_sd
-    gram, projection, whiten = np.zeros((m, m), order="F"), np.zeros(m), linalg.inverse_lower(chol_kernel)
+    gram, projection = np.zeros((m, m), order="F"), np.zeros(m)
+    whiten = linalg.inverse_lower(chol_kernel) if whiten is None else whiten
     for rows in _chunks(len(points)):
         block = _scaled_kernel_block(left, right[rows], most[rows])
         linalg.times_lower_in_place(whiten, block)
@@ -170,7 +173,7 @@ def bound_and_gradient(
     ks, u = (workspace or Workspace(m * n)).arrays(m, n)  # K_ZX S^(−1/2) and U
     whiten = linalg.inverse_lower(chol)
     for rows in _chunks(n):
-        ks[:, rows] = u[:, rows] = _scaled_kernel_block(left, right[rows], most[rows])
+        u[:, rows] = _scaled_kernel_block(left, right[rows], most[rows], ks[:, rows])
         linalg.times_lower_in_place(whiten, u[:, rows])
         gram = blas.dsyrk(1.0, u[:, rows], beta=1.0, c=gram, lower=1, overwrite_c=1)
         projection += linalg.product_vector(u[:, rows], scaled[rows])
@@ -208,8 +211,9 @@ def _moments(
     """Σ_n W_mn (1, x_n) for each inducing point and Σ_m W_mn for each point, W = (∂/∂K_ZX) ∘ K_ZX."""
     features = np.column_stack([np.ones(len(points)), points])
     moments, column = np.zeros((len(lifted), features.shape[1])), np.empty(len(points))
+    buffer = np.empty((len(lifted), min(CHUNK, len(points))), order="F")
     for rows in _chunks(len(points)):
-        w = linalg.product(lifted, u[:, rows])
+        w = linalg.product(lifted, u[:, rows], buffer[:, : rows.stop - rows.start])
         w = blas.dger(1.0, lifted_beta, residual[rows], a=w, overwrite_a=1)
         w *= ks[:, rows]
         moments += linalg.product(w, features[rows])
@@ -274,6 +278,7 @@ class Summed(NamedTuple):
 
     factors: Factors
     sums: Statistics
+    whiten: Float[ndarray, "m m"]  # L⁻¹
 
 
 def fit_summed(
@@ -285,8 +290,9 @@ def fit_summed(
 ) -> Summed:
     """The sparse posterior, ready for evaluations to be held out."""
     chol, jitter = factorise_inducing(hyp, inducing)
-    sums = statistics(hyp, inducing, chol, points, values, noise_variance)
-    return Summed(posterior_factors(inducing, chol, jitter, sums), sums)
+    whiten = linalg.inverse_lower(chol)
+    sums = statistics(hyp, inducing, chol, points, values, noise_variance, whiten=whiten)
+    return Summed(posterior_factors(inducing, chol, jitter, sums), sums, whiten)
 
 
 def without(
@@ -296,19 +302,12 @@ def without(
     values: Float[ndarray, " h"],
     noise_variance: Float[ndarray, " h"],
 ) -> Factors:
-    """The sparse posterior without these evaluations: their part of the sums is taken off.
-
-    It costs O(m² h + m³) instead of a new pass over all others. V keeps its size, and so does its rounding error.
+    """The sparse posterior without these evaluations: their part of the sums is taken off, for O(m² h + m³) instead of
+    a new pass over all others. V keeps its size, and so does its rounding error.
     """
-    factors, sums = whole
-    part = statistics(hyp, factors.inducing, factors.chol_kernel, points, values, noise_variance)
-    rest = Statistics(
-        sums.gram - part.gram,
-        sums.projection - part.projection,
-        sums.residual_square - part.residual_square,
-        sums.log_noise - part.log_noise,
-        sums.trace - part.trace,
-    )
+    factors, sums, whiten = whole
+    part = statistics(hyp, *factors[:2], points, values, noise_variance, whiten=whiten)
+    rest = Statistics(*(total - some for total, some in zip(sums, part, strict=True)))  # type: ignore[operator]
     return posterior_factors(factors.inducing, factors.chol_kernel, factors.jitter, rest)
 
 
@@ -339,13 +338,14 @@ def with_residual_passes(
     Of a true f the posterior mean S f misses (I − S) f; p passes miss (I − S)^(p + 1) f. The covariance stays.
     """
     for _ in range(passes):
-        residual = (values - predict_mean(hyp, factors, points)) / noise_variance
         projection = np.zeros(len(factors.inducing))
         for rows in _chunks(len(points)):
-            projection += linalg.product_vector(kernel(factors.inducing, points[rows], hyp), residual[rows])
+            block = kernel(factors.inducing, points[rows], hyp)
+            missed = values[rows] - mean(points[rows], hyp) - linalg.product_vector(block.T, factors.weights)
+            projection += linalg.product_vector(block, missed / noise_variance[rows])
         c = linalg.solve_lower(factors.chol_v, linalg.solve_lower(factors.chol_kernel, projection))
-        more = linalg.solve_lower(factors.chol_v, c, transpose=True)
-        added = linalg.solve_lower(factors.chol_kernel, more, transpose=True)
+        added = linalg.solve_lower(factors.chol_v, c, transpose=True)
+        added = linalg.solve_lower(factors.chol_kernel, added, transpose=True)
         factors = factors._replace(weights=factors.weights + added)
     return factors
 
@@ -376,14 +376,13 @@ def predict_variances(
 ) -> Variance:
     """The posterior variance and its part that is noise, aᵀ V⁻¹ (V − I) V⁻¹ a with a = L⁻¹ k; zero if not asked for."""
     total, by_noise = np.empty(len(x)), np.zeros(len(x))
-    whiten, whiten_v = (linalg.inverse_lower(chol) for chol in (factors.chol_kernel, factors.chol_v))
     for rows in _chunks(len(x)):
-        prior = linalg.times_lower(whiten, kernel(factors.inducing, x[rows], hyp))
-        post = linalg.times_lower(whiten_v, prior)
+        prior = linalg.solve_lower(factors.chol_kernel, kernel(factors.inducing, x[rows], hyp))
+        post = linalg.solve_lower(factors.chol_v, prior)
         known = np.einsum("mn,mn->n", post, post)
         total[rows] = hyp.output_variance - np.einsum("mn,mn->n", prior, prior) + known
         if noise:
-            twice = linalg.times_lower(whiten_v, post, transpose=True)
+            twice = linalg.solve_lower(factors.chol_v, post, transpose=True)
             by_noise[rows] = known - np.einsum("mn,mn->n", twice, twice)
     total = np.maximum(total, 0.0)
     return Variance(total, np.clip(by_noise, 0.0, total))

@@ -160,7 +160,8 @@ def sister_of(
     except FitError:
         return None
     logger.info("sister: %d inducing points, bound %.1f", len(fitted.plain.inducing), fitted.bound)
-    return Sister(turn, shift, fitted.learnt.hyp, sgpr.Mean(fitted.passed.inducing, fitted.passed.weights))
+    posterior = sgpr.Mean(fitted.passed.inducing, fitted.passed.weights)
+    return Sister(turn, shift, fitted.learnt.hyp, posterior, fitted.learnt.strength)
 
 
 class FittedGP(NamedTuple):
@@ -205,6 +206,7 @@ def settled(tried: TriedOut) -> tuple[Surrogate, TrainingSet]:
         found.sides,
         rise=found.rise,
         drift=fit_drift(fitted.learnt.hyp, fitted.plain, points, noise),
+        passes=found.passes,
     )
     if (training.noise_sd > 0).any():
         training = training.smoothed(surrogate.mean(training.points), surrogate.variance(training.points))

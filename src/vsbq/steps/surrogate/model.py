@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from vsbq.data.transform import ModelSpace
 from vsbq.numerics import drift, linalg, quadrature, sgpr
 from vsbq.numerics.kernel import Hyperparameters, kernel
 from vsbq.numerics.mixture import Mixture, MixtureGradient
+from vsbq.numerics.variance import Roots, variance_roots, variances
 from vsbq.steps.model import Prediction, predict
 from vsbq.steps.surrogate.calibration import Sides
 
@@ -31,6 +33,7 @@ class Sister(NamedTuple):
     shift: float
     hyp: Hyperparameters
     posterior: sgpr.Mean
+    strength: float = 1.0  # the factor of its shaping noise
 
     def mean(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """Its mean at points of the main one's coordinates."""
@@ -56,6 +59,7 @@ class Surrogate:
     sisters: tuple[Sister, ...] = ()
     rise: float = 0.0  # nats above the highest evaluation that may be believed
     drift: drift.Drift | None = None  # what the evaluations leave open of the mean
+    passes: int = 0  # residual passes of the mean, as long as it is not read from a file
 
     def predict(self, x: ArrayLike) -> Prediction:
         """Log density at points (n, D) of the user's space: mean and sd of the surrogate."""
@@ -93,13 +97,17 @@ class Surrogate:
 
     def variance(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """Posterior variance in inference space, with what the sisters differ by."""
-        within = sgpr.predict_variance(self.hyp, self.factors, u)
+        within = variances(self.hyp, self.factors, self._roots, u, noise=False).total
         return within + (self.differences(u) ** 2).sum(axis=0)
 
     def variances(self, u: Float[ndarray, "n d"]) -> sgpr.Variance:
         """The same, and the part of it that is the evaluations' own noise."""
-        within = sgpr.predict_variances(self.hyp, self.factors, u)
+        within = variances(self.hyp, self.factors, self._roots, u, noise=True)
         return within._replace(total=within.total + (self.differences(u) ** 2).sum(axis=0))
+
+    @cached_property
+    def _roots(self) -> Roots | None:
+        return variance_roots(self.factors)
 
     def covariance(self, a: Float[ndarray, "n d"], b: Float[ndarray, "k d"]) -> Float[ndarray, "n k"]:
         """Posterior covariance between two sets of points, Eq. 19, with what the sisters differ by."""
