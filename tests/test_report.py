@@ -154,9 +154,21 @@ def test_a_real_fit_has_every_section(fitted, tmp_path):
     for words in ("My fit", "3 parameters", f"{len(fitted.evaluations)} evaluations", "normalised prior", "importance"):
         assert words in page.words
     for missing in ("not recorded", "not in this file", "could not be drawn", "nan"):
-        assert missing not in page.words.replace("random numbers (rng)not recorded", "").replace(
-            "The settings were not recorded", ""
-        )
+        assert missing not in page.words
+    assert "random numbers (rng)1" in page.words
+    assert fitted.history.settings == (
+        "surrogate.inducing_per_dimension = 20 (default 150)",
+        "mixture.max_components = 4 (default 20)",
+    )
+    assert all(line in page.words for line in fitted.history.settings)
+
+
+@pytest.mark.usefixtures("no_corner")
+def test_older_posteriors_say_that_nothing_is_known_of_the_fit(fitted, tmp_path):
+    older = replace(fitted, history=fitted.history._replace(rng=None, settings=None))
+    page = page_of(older, tmp_path)
+    assert "random numbers (rng)not recorded" in page.words
+    assert "The settings were not recorded" in page.words
 
 
 @pytest.mark.usefixtures("no_corner")

@@ -14,7 +14,7 @@ from vsbq._typing import ArrayLike, Float, ndarray
 from vsbq.data.bounds import Bounds
 from vsbq.data.evaluations import Evaluations
 from vsbq.data.transform import InferenceSpace
-from vsbq.errors import lists_options
+from vsbq.errors import count_in_words, lists_options
 from vsbq.history import Elbo, Evidence, History
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import density, moments
@@ -391,7 +391,7 @@ class Posterior:
 
     def __repr__(self) -> str:
         return (
-            f"Posterior of {self.dimension} parameters ({', '.join(self.names)}): "
+            f"Posterior of {count_in_words(self.dimension, 'parameter')} ({', '.join(self.names)}): "
             f"log evidence {self.log_evidence:.3f} ± {self.log_evidence_sd:.3f}, ELBO {self.elbo:.3f}"
             + (f", {self.diagnosis.verdict}" if self.diagnosis is not None else "")
         )
