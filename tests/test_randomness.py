@@ -20,7 +20,7 @@ def test_what_they_say_together():
 
 
 def test_what_random_numbers_came_from():
-    assert [in_words(given) for given in (7, np.int64(8))] == ["7", "8"]
+    assert [in_words(given) for given in (7, 0)] == ["7", "0"]
     assert in_words(None) == "no seed was given"
     assert "Generator" in in_words(np.random.default_rng(0))
 

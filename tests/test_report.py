@@ -415,7 +415,7 @@ def test_noise_that_the_fit_found_is_told(tmp_path):
     assert "a standard deviation of 0.7 is estimated" in page.words
     same = NoiseFinding("given", 0.7, 1.0, 0)
     page = page_of(replace(post, history=post.history._replace(noise=same)), tmp_path)
-    assert "noise as the fit found itas it was said to be" in page.words
+    assert "noise as the fit found itas stated" in page.words
 
 
 def test_another_prior_is_told_and_drawn(fitted, tmp_path):

@@ -74,7 +74,7 @@ class Settings:
     """What may be chosen. The default is the same for every problem, and meant for every problem.
 
     Args:
-        check_noise: see whether the evaluations are as noisy as they are said to be; False takes it as it is.
+        check_noise: check the stated noise, or find noise that was not stated; False takes it as given.
         trim_sigma: evaluations surely below this contour of a normal are left out.
         inducing_per_dimension: inducing points of the surrogate for each parameter; more where the fit is poor.
         max_inducing: the most inducing points in all. Time grows with their square, memory too.

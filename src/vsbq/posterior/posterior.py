@@ -324,7 +324,7 @@ class Posterior:
         """What the posterior would be under another prior, without a call of the model.
 
         If the old prior is known as a function too, the draws get new weights, as long as enough of them count; else
-        the evaluations are fitted anew, and must hold `log_prior`; `prior_change` is then None. Bounds stay.
+        the evaluations are fitted again, and must hold `log_prior`; `prior_change` is then None. Bounds stay.
 
         Args:
             log_prior: log density of the new prior, of points (n, D) or of one point, with all constants.
