@@ -252,7 +252,7 @@ def test_many_fits_that_are_done_soon_say_nothing(capsys):
 
 
 def differences(promised, printed, tolerance=0.1):
-    """Lines of two summaries that differ in their words, or in a number by more than a share of the largest in the line."""
+    """Lines of two summaries with other words, or with a number that is off by more than a share of the largest one."""
     found = []
     for one, other in zip_longest(promised.splitlines(), printed.splitlines(), fillvalue=""):
         numbers, others = ([float(each) for each in re.findall(NUMBER, line)] for line in (one, other))
