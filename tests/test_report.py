@@ -638,7 +638,8 @@ def test_every_part_of_the_error_of_the_evidence_is_shown():
     assert set(ERRORS) == set(Evidence._fields) - {"value"}
     listed = _errors({**Evidence(1.0, 0.25, 0.5, 0.125)._asdict(), "moon_phase": 2.0})
     assert len(dict(listed)) == len(Evidence._fields)
-    assert listed[-1][0] == "from moon phase"
+    assert [value for _, value in listed[:4]] == ["2", "0.50", "0.25", "0.12"]
+    assert listed[0][0] == "from moon phase"
 
 
 @pytest.mark.usefixtures("no_corner")

@@ -92,8 +92,8 @@ def _parts(evidence: Evidence | None) -> list[tuple[str, str]]:
 
 
 def _errors(fields: Mapping[str, float]) -> list[tuple[str, str]]:
-    """Every field but the value itself, so that none that is added later is left out."""
-    parts = {name: value for name, value in fields.items() if name != "value"}
+    """Every field but the value itself, so that none that is added later is left out; the largest first."""
+    parts = dict(sorted(((name, part) for name, part in fields.items() if name != "value"), key=lambda each: -each[1]))
     return [(ERRORS.get(name, f"from {name.replace('_', ' ')}"), small(value)) for name, value in parts.items()]
 
 
