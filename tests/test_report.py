@@ -158,7 +158,7 @@ def test_a_real_fit_has_every_section(fitted, tmp_path):
     assert "random numbers (rng)1" in page.words
     assert fitted.history.settings == (
         "surrogate.inducing_per_dimension = 20 (default 150)",
-        "mixture.max_components = 4 (default 20)",
+        "mixture.max_components = 4 (default 30)",
     )
     assert all(line in page.words for line in fitted.history.settings)
 
