@@ -79,7 +79,7 @@ class Settings:
         inducing_per_dimension: inducing points of the surrogate for each parameter; more where the fit is poor.
         max_inducing: the most inducing points in all. Time grows with their square, memory too.
         max_learning_points: the most evaluations from which the hyperparameters are learnt; all are fitted in the end.
-        residual_passes: in which what the surrogate leaves of the evaluations is smoothed and added to it.
+        residual_passes: how often the residuals of the surrogate are smoothed and added to its mean.
         max_components: the most components of the mixture.
         refine: evidence and draws from the surrogate itself; False takes the mixture as the posterior.
         draws: of the refinement; `Posterior.sample` picks from them.

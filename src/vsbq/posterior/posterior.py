@@ -272,8 +272,8 @@ class Posterior:
     ) -> Check:
         """Evaluate the model itself at n points of this posterior: k-hat, corrected evidence and moments, new verdict.
 
-        `log_density` is a function of points (n, D), or of one point. Where the evaluations can be called elsewhere
-        only, take the points of `check_points` there and pass them with their values to `reweight`.
+        `log_density` is a function of points (n, D), or of one point. Where the model runs elsewhere, evaluate
+        the points of `check_points` there, and pass them with their values to `reweight`.
         """
         from vsbq.analysis.check import check
 
