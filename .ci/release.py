@@ -43,6 +43,8 @@ def complaints(root: Path, tag: str | None = None) -> list[str]:
         odd.append(f"the tag is {tag}, not v{wanted}")
     if tag is not None and section(root, "Unreleased"):
         odd.append("CHANGELOG.md has lines under Unreleased; move them under the version")
+    if tag is not None and "[project.urls]" not in (root / "pyproject.toml").read_text(encoding="utf-8"):
+        odd.append("pyproject.toml has no [project.urls]; add the addresses of the repository and the documentation")
     if not section(root, wanted):
         odd.append(f"CHANGELOG.md has no lines for {wanted}")
     return odd

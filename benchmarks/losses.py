@@ -286,7 +286,7 @@ def _rows_of(half: str, index: int) -> Iterator[dict]:
 def table(rows: list[dict], half: str) -> str:
     """How often each kind is named, of those that flatten, and what healthy traces are told."""
     lines = [
-        f"| {half}: the values are | flatten | warned of by values | refused | asked | warned of, with the name |",
+        f"| {half}: the values are | too wide | warned | refused | asked | warned, name known |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     mine = [row for row in rows if row["half"] == half]

@@ -24,7 +24,7 @@ import pytest
 import vsbq
 from command_line import CENTRE, LOG_EVIDENCE, VARIANCE, N, call, evaluations, write_csv
 from vsbq.cli import demo, main
-from vsbq.cli.terminal import Terminal
+from vsbq.cli.terminal import Terminal, hanging
 from vsbq.errors import VsbqWarning
 from vsbq.io.record import Recorder
 
@@ -487,6 +487,19 @@ def test_colours_only_in_a_terminal_and_only_if_wanted(monkeypatch, tmp_path, no
         assert main(["sample", str(tmp_path / "ü.npz")]) == 1
     assert ("\x1b[31m" in err.getvalue()) == (no_color == "")
     assert "\\xfc.npz" in err.getvalue()
+
+
+def test_long_lines_are_broken_between_words_in_a_terminal_only(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("NO_COLOR", "1")
+    text = "words " * 40
+    lines = hanging("  note   ", text, FakeTerminal()).splitlines()
+    assert len(lines) > 3
+    assert all(len(line) <= 60 for line in lines)
+    assert [line[:9] for line in lines] == ["  note   "] + [" " * 9] * (len(lines) - 1)
+    assert " ".join(lines).split() == ["note", *text.split()]
+    assert hanging("  note   ", text, io.StringIO()) == "  note   " + text
+    assert hanging("attention: ", "one", FakeTerminal(), "33") == "attention: one"
 
 
 # From the folder onwards

@@ -104,6 +104,14 @@ def test_a_sign_that_looks_wrong_is_a_finding_with_an_option(tmp_path):
         assert "Pass --neg if they are negative log densities." in text
 
 
+def test_the_name_of_a_loss_is_said_once(tmp_path):
+    table = write_csv(tmp_path / "t.csv", ["a", "b", "nll"], POINTS, -VALUES)
+    code, said, _ = call("audit", table, "--neg-log-density", "nll")
+    assert code == 0
+    assert "minus log density   column 'nll'" in said
+    assert said.count("The values are called") == 1  # the question of the audit
+
+
 def test_rows_that_a_remedy_leaves_out_are_left_out(tmp_path):
     table = write_csv(tmp_path / "t.csv", NAMES, POINTS, with_value(np.nan))
     assert json.loads(call("audit", table, "--nonfinite", "drop", "--json")[1])["evaluations"] == N - 1

@@ -184,6 +184,13 @@ def test_points_may_be_a_data_frame_with_names():
     assert ev.names == ("mu", "sigma")
 
 
+def test_a_data_frame_without_values_is_pointed_to_its_reader():
+    pd = pytest.importorskip("pandas")
+    points, _ = sample()
+    with pytest.raises(EvaluationsError, match="from_dataframe"):
+        Evaluations(pd.DataFrame(points))
+
+
 def test_pandas():
     pd = pytest.importorskip("pandas")
     points, y = sample()
@@ -330,8 +337,8 @@ def test_a_prior_of_zero_makes_the_density_zero_whatever_the_likelihood():
         ({"log_prior": np.zeros(3)}, {}, "log_prior has 3 values for 60"),
         ({"log_prior": np.zeros((N, 2))}, {}, "log_prior must hold one number per row"),
         ({"log_prior": ["a"] * N}, {}, "log_prior holds values of type"),
-        ({"log_density": np.zeros(N)}, {}, "Exactly one of.*both was given"),
-        ({"log_density": np.zeros(N), "neg_log_density": np.zeros(N)}, {}, "all was given"),
+        ({"log_density": np.zeros(N)}, {}, "Exactly one of.*two are given"),
+        ({"log_density": np.zeros(N), "neg_log_density": np.zeros(N)}, {}, "all are given"),
     ],
 )
 def test_priors_that_are_refused(change, options, words):

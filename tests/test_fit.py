@@ -121,6 +121,23 @@ def test_an_evaluations_takes_no_second_set_of_values(gaussian):
         vsbq.fit(evaluations, bounds=[(-9, 9), (-9, 9)])
 
 
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("log_likelihood", "vsbq.Evaluations(points, ..., log_likelihood=...)"),
+        ("noise", "log_density_sd="),
+        ("random_state", "Did you mean 'rng'?"),
+        ("bound", "Did you mean 'bounds'?"),
+    ],
+)
+def test_an_option_that_fit_does_not_know_leads_to_the_right_one(gaussian, option, words):
+    points, log_density, _ = gaussian
+    with pytest.raises(TypeError, match="fit has no option") as caught:
+        vsbq.fit(points, log_density, **{option: 1})
+    assert words in str(caught.value)
+    assert "'plausible_bounds'" in str(caught.value)
+
+
 def test_bounded_and_half_bounded_parameters(rng):
     """A beta and a gamma: everything stays inside, the density integrates to one, marginals are right."""
     beta, gamma = stats.beta(2, 5), stats.gamma(4, scale=0.5)

@@ -292,7 +292,7 @@ def test_the_advice_follows_the_findings(cut):
     assert "other starts ('modes')" in advice("modes")
     assert "more calls" in advice("beyond", sds=(1.0, 0.5))
     assert "other starts ('beyond')" in advice("beyond")
-    assert "values that are what they are said to be ('input'" in advice("input")
+    assert "values that are as stated ('input'" in advice("input")
     assert all("mass_matrix()" in advice(name) for name in ("beyond", "modes", "sisters", "input"))
 
 

@@ -8,13 +8,16 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from itertools import zip_longest
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from vsbq.progress import CountedProgress
 
 SOURCES = Path(__file__).parents[1] / "src"
+NUMBER = r"-?\b\d+\.?\d*(?:e[-+]\d+)?"
 
 SETUP = """
 import numpy as np
@@ -248,14 +251,35 @@ def test_many_fits_that_are_done_soon_say_nothing(capsys):
     assert capsys.readouterr().err == ""
 
 
+def differences(promised, printed, tolerance=0.1):
+    """Lines of two summaries with other words, or with a number that is off by more than a share of the largest one."""
+    found = []
+    for one, other in zip_longest(promised.splitlines(), printed.splitlines(), fillvalue=""):
+        numbers, others = ([float(each) for each in re.findall(NUMBER, line)] for line in (one, other))
+        words, others_words = (re.sub(NUMBER, "", line).split() for line in (one, other))
+        near = len(numbers) == len(others) and np.allclose(
+            numbers, others, rtol=0, atol=tolerance * max(map(abs, numbers), default=0)
+        )
+        found += [] if near and words == others_words else [(one, other)]
+    return found
+
+
+def test_differences_are_found():
+    text = "      mean    sd\na     1.0   2.0\nverdict: trusted\n"
+    assert differences(text, text.replace("1.0", "1.1")) == []
+    for other in (text.replace("1.0", "1.3"), text.replace("trusted", "doubtful"), text + "more\n", text[:20]):
+        assert differences(text, other) != []
+
+
 def test_the_example_of_the_readme_runs_twice_in_the_same_folder(tmp_path):
     readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     example = re.search(r"^```python\n(.*?)^```$", readme, flags=re.MULTILINE | re.DOTALL).group(1)
     (tmp_path / "example.py").write_text(example, encoding="utf-8")
     env = os.environ | {"PYTHONPATH": str(SOURCES), "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-W", "error", "example.py"]
+    promised = re.search(r"^```text\n(.*?)^```$", readme, flags=re.MULTILINE | re.DOTALL).group(1)
     for _ in range(2):
         done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=500)
         assert done.returncode == 0, done.stderr
-        assert "log evidence" in done.stdout
+        assert differences(promised, done.stdout) == []
     assert (tmp_path / "report.html").stat().st_size > 10_000

@@ -9,7 +9,7 @@ import pytest
 
 import vsbq
 from vsbq.errors import ArgumentError
-from vsbq.randomness import one_of
+from vsbq.randomness import in_words, one_of
 
 
 def test_what_they_say_together():
@@ -17,6 +17,12 @@ def test_what_they_say_together():
     assert one_of(None, None) is None
     assert one_of(3, None) == one_of(None, 3) == 3
     assert one_of(generator, None) is generator
+
+
+def test_what_random_numbers_came_from():
+    assert [in_words(given) for given in (7, 0)] == ["7", "0"]
+    assert in_words(None) == "no seed was given"
+    assert "Generator" in in_words(np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(

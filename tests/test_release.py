@@ -176,6 +176,8 @@ def test_a_release_that_disagrees_is_found(tmp_path):
     for place in checks.PLACES:
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / place, tmp_path / place)
+    project = tmp_path / "pyproject.toml"
+    project.write_text("[project.urls]\n")
     changelog = tmp_path / "CHANGELOG.md"
     changelog.write_text(f"# Changelog\n\n## [{vsbq.__version__}] - 2026-01-01\n\n- First.\n")
     assert checks.complaints(tmp_path, f"v{vsbq.__version__}") == []
@@ -190,6 +192,8 @@ def test_a_release_that_disagrees_is_found(tmp_path):
     odd = checks.complaints(tmp_path)
     assert [each.split(" names ")[0] for each in odd[:1]] == ["CHANGELOG.md"]
     assert any("no lines for" in each for each in odd)
+    project.write_text("[project]\n")
+    assert any("[project.urls]" in each for each in checks.complaints(tmp_path, f"v{vsbq.__version__}"))
     citation = tmp_path / "CITATION.cff"
     citation.write_text(re.sub(r"^version: .*$", "version: 0.0.1", citation.read_text(), flags=re.MULTILINE))
     assert any(each.startswith("CITATION.cff names 0.0.1") for each in checks.complaints(tmp_path))

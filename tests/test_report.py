@@ -154,9 +154,21 @@ def test_a_real_fit_has_every_section(fitted, tmp_path):
     for words in ("My fit", "3 parameters", f"{len(fitted.evaluations)} evaluations", "normalised prior", "importance"):
         assert words in page.words
     for missing in ("not recorded", "not in this file", "could not be drawn", "nan"):
-        assert missing not in page.words.replace("random numbers (rng)not recorded", "").replace(
-            "The settings were not recorded", ""
-        )
+        assert missing not in page.words
+    assert "random numbers (rng)1" in page.words
+    assert fitted.history.settings == (
+        "surrogate.inducing_per_dimension = 20 (default 150)",
+        "mixture.max_components = 4 (default 30)",
+    )
+    assert all(line in page.words for line in fitted.history.settings)
+
+
+@pytest.mark.usefixtures("no_corner")
+def test_older_posteriors_say_that_nothing_is_known_of_the_fit(fitted, tmp_path):
+    older = replace(fitted, history=fitted.history._replace(rng=None, settings=None))
+    page = page_of(older, tmp_path)
+    assert "random numbers (rng)not recorded" in page.words
+    assert "The settings were not recorded" in page.words
 
 
 @pytest.mark.usefixtures("no_corner")
@@ -403,7 +415,7 @@ def test_noise_that_the_fit_found_is_told(tmp_path):
     assert "a standard deviation of 0.7 is estimated" in page.words
     same = NoiseFinding("given", 0.7, 1.0, 0)
     page = page_of(replace(post, history=post.history._replace(noise=same)), tmp_path)
-    assert "noise as the fit found itas it was said to be" in page.words
+    assert "noise as the fit found itas stated" in page.words
 
 
 def test_another_prior_is_told_and_drawn(fitted, tmp_path):
@@ -626,7 +638,8 @@ def test_every_part_of_the_error_of_the_evidence_is_shown():
     assert set(ERRORS) == set(Evidence._fields) - {"value"}
     listed = _errors({**Evidence(1.0, 0.25, 0.5, 0.125)._asdict(), "moon_phase": 2.0})
     assert len(dict(listed)) == len(Evidence._fields)
-    assert listed[-1][0] == "from moon phase"
+    assert [value for _, value in listed[:4]] == ["2", "0.50", "0.25", "0.12"]
+    assert listed[0][0] == "from moon phase"
 
 
 @pytest.mark.usefixtures("no_corner")

@@ -35,8 +35,8 @@ def refused(words, *args, **options):
 
 def test_exactly_one_sign_of_the_log_density():
     points, y = sample()
-    refused(["neither was given", "Pass log_density"], points)
-    refused(["both was given", "neg_log_density if the values were minimised"], points, y, neg_log_density=-y)
+    refused(["none is given", "Pass log_density"], points)
+    refused(["two are given", "neg_log_density if the values were minimised"], points, y, neg_log_density=-y)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_unknown_policies_are_refused():
 
 @pytest.mark.parametrize(("n", "d", "needed"), [(19, 1, 20), (19, 4, 20), (29, 6, 30)])
 def test_too_few_evaluations(n, d, needed):
-    refused([f"Only {n} of {n} evaluations", f"at least {needed}", "Add evaluations"], *sample(n=n, d=d))
+    refused([f"There are {n} evaluations", f"at least {needed}", "Add evaluations"], *sample(n=n, d=d))
     assert len(Evaluations(*sample(n=needed, d=d))) == needed
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, signature
@@ -12,6 +12,7 @@ __all__ = ["ArgumentError", "EvaluationsError", "FitError", "VsbqError", "VsbqWa
 
 P = ParamSpec("P")
 R = TypeVar("R")
+NO_HINTS: Mapping[str, str] = {}
 
 
 class Argument(NamedTuple):
@@ -111,8 +112,16 @@ def nearest(word: str, known: Sequence[str]) -> str:
     return f"Did you mean '{found[0]}'?" if found else f"There are {names_in_words(known, 20)}."
 
 
-def lists_options(called: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A decorator: an option that the function does not know is refused with a list of those that it does."""
+def _meant(name: str, options: Sequence[str]) -> str:
+    close = get_close_matches(name, options, n=1, cutoff=0.5)
+    return f"Did you mean '{close[0]}'? " if close else ""
+
+
+def lists_options(called: str, hints: Mapping[str, str] = NO_HINTS) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator: an option that the function does not know is refused with a list of those that it does.
+
+    `hints` are remedies for options that people may expect.
+    """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         parameters = signature(function).parameters.values()
@@ -123,9 +132,8 @@ def lists_options(called: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             for name in kwargs:
                 if name not in known:
-                    close = get_close_matches(name, options, n=1, cutoff=0.5)
-                    meant = f"Did you mean '{close[0]}'? " if close else ""
                     words = names_in_words(options, len(options))
+                    meant = hints.get(name) or _meant(name, options)
                     raise TypeError(f"{called} has no option '{name}'. {meant}The options are {words}.")
             return function(*args, **kwargs)
 

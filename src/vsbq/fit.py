@@ -14,15 +14,15 @@ from vsbq._typing import ArrayLike
 from vsbq._version import __version__
 from vsbq.data.bounds import BoundsLike
 from vsbq.data.evaluations import Evaluations
-from vsbq.errors import EvaluationsError, FitError, VsbqError, VsbqWarning
+from vsbq.errors import EvaluationsError, FitError, VsbqError, VsbqWarning, lists_options
 from vsbq.history import Elbo, History, SurrogateFit, VariationalFit
 from vsbq.numerics.mixture import Mixture
 from vsbq.numerics.threads import one_blas_thread
 from vsbq.posterior import Posterior
 from vsbq.posterior.diagnosis import Diagnosis, diagnose
 from vsbq.progress import Progress
-from vsbq.randomness import RandomState, Seed, one_of
-from vsbq.settings import MixtureStep, Settings, Steps, SurrogateStep
+from vsbq.randomness import RandomState, Seed, in_words, one_of
+from vsbq.settings import MixtureStep, Settings, Steps, SurrogateStep, choices
 from vsbq.steps.mixture.fit import fit_variational
 from vsbq.steps.mixture.policy import VariationalMixture
 from vsbq.steps.mixture.starts import moved
@@ -38,7 +38,17 @@ from vsbq.steps.trim import TrainingSet, trim_evaluations
 #: How often evaluations beyond a cliff are set apart, and the surrogate fitted without them.
 MOST_CLIFFS = 2
 
+#: What people may expect of `fit`, and where it is.
+IN_EVALUATIONS = "It belongs to the evaluations: vsbq.fit(vsbq.Evaluations(points, ..., {0}=...)). "
+HINTS = {
+    name: IN_EVALUATIONS.format(name) for name in ("log_likelihood", "log_prior", "zero_below", "nonfinite", "outside")
+}
+HINTS |= dict.fromkeys(("noise", "sigma", "sd", "noise_sd"), "Noise of the log density is log_density_sd=. ")
+HINTS |= dict.fromkeys(("random_state", "random_seed"), "Did you mean 'rng'? ")
+HINTS |= dict.fromkeys(("loss", "cost", "nll"), "Values that were minimised are neg_log_density=, if they are one. ")
 
+
+@lists_options("vsbq.fit", HINTS)
 def fit(
     points: ArrayLike | Evaluations,
     log_density: ArrayLike | None = None,
@@ -112,7 +122,14 @@ def fit(
         shown = Progress(4 if steps.refinement is None else 5, progress)
         post = _infer(given, steps, (start, support), np.random.default_rng(random), shown)
     _warn(post.diagnosis)
-    return post
+    return _noted(post, settings or Settings(), random)
+
+
+def _noted(post: Posterior, settings: Settings | Steps, random: RandomState) -> Posterior:
+    """With what it takes to repeat the fit, for its file and its report."""
+    chosen = tuple(str(choice) for choice in choices(settings))
+    history = post.history and post.history._replace(rng=in_words(random), settings=chosen)
+    return replace(post, history=history)
 
 
 def _infer(
@@ -191,7 +208,7 @@ def _warn(diagnosis: Diagnosis | None) -> None:
         return
     remedy = next((finding.remedy for finding in diagnosis.reasons if finding.remedy), "")
     words = [diagnosis.headline, remedy, "post.diagnose() tells more."]
-    warnings.warn(" ".join(filter(None, words)), VsbqWarning, stacklevel=3)
+    warnings.warn(" ".join(filter(None, words)), VsbqWarning, stacklevel=4)  # past the decorator
 
 
 @contextmanager

@@ -101,6 +101,8 @@ class History(NamedTuple):
     version: str
     refinement: RefinedFit | None = None
     noise: NoiseFinding | None = None
+    rng: str | None = None  # what the random numbers came from
+    settings: tuple[str, ...] | None = None  # those that differ from the default
 
 
 class Elbo(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 
 from vsbq.errors import ArgumentError
 
-__all__ = ["RandomState", "Seed", "one_of"]
+__all__ = ["RandomState", "Seed", "in_words", "one_of"]
 
 RandomState: TypeAlias = int | np.random.Generator | None
 Seed: TypeAlias = int | None
@@ -25,3 +25,10 @@ def one_of(rng: RandomState, seed: Seed = None) -> RandomState:
         raise ArgumentError(f"A seed is a whole number of at least 0, not {given}.")
     known: RandomState = given
     return known
+
+
+def in_words(random: RandomState) -> str:
+    """What random numbers came from, for whoever wants the same again."""
+    if random is None:
+        return "no seed was given"
+    return str(int(random)) if isinstance(random, int | np.integer) else "a Generator of the caller"

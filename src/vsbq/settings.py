@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from vsbq.steps.region import TrustedRegion
 from vsbq.steps.surrogate.shaped_data import SparseGP
 from vsbq.steps.trim import TrainingSet, Trim
 
-__all__ = ["MixtureStep", "Settings", "Steps", "SurrogateStep"]
+__all__ = ["Choice", "MixtureStep", "Settings", "Steps", "SurrogateStep", "choices", "nested", "written"]
 
 
 @runtime_checkable
@@ -74,12 +74,12 @@ class Settings:
     """What may be chosen. The default is the same for every problem, and meant for every problem.
 
     Args:
-        check_noise: see whether the evaluations are as noisy as they are said to be; False takes it as it is.
+        check_noise: check the stated noise, or find noise that was not stated; False takes it as given.
         trim_sigma: evaluations surely below this contour of a normal are left out.
         inducing_per_dimension: inducing points of the surrogate for each parameter; more where the fit is poor.
         max_inducing: the most inducing points in all. Time grows with their square, memory too.
         max_learning_points: the most evaluations from which the hyperparameters are learnt; all are fitted in the end.
-        residual_passes: in which what the surrogate leaves of the evaluations is smoothed and added to it.
+        residual_passes: how often the residuals of the surrogate are smoothed and added to its mean.
         max_components: the most components of the mixture.
         refine: evidence and draws from the surrogate itself; False takes the mixture as the posterior.
         draws: of the refinement; `Posterior.sample` picks from them.
@@ -119,3 +119,46 @@ class Settings:
             mixture=VariationalMixture(max_components=self.max_components),
             refinement=Refinement(draws=self.draws) if self.refine else None,
         )
+
+
+class Choice(NamedTuple):
+    """Dotted name of a setting that differs from its default, its value, and the default."""
+
+    name: str
+    value: Any
+    usual: Any
+
+    def __str__(self) -> str:
+        return f"{self.name} = {written(self.value)} (default {written(self.usual)})"
+
+
+def choices(settings: Any, prefix: str = "") -> list[Choice]:
+    """Fields that differ from what they are by default, those of nested settings included."""
+    found = []
+    for each in fields(settings):
+        value, usual = getattr(settings, each.name), _default(each)
+        if nested(value) and type(value) is type(usual):
+            found += choices(value, f"{prefix}{each.name}.")
+        elif value != usual:
+            found.append(Choice(f"{prefix}{each.name}", value, usual))
+    return found
+
+
+def nested(value: Any) -> bool:
+    """Whether a setting is an object with settings of its own."""
+    return is_dataclass(value) and not isinstance(value, type)
+
+
+def _default(of: Any) -> Any:
+    if of.default_factory is not MISSING:
+        return of.default_factory()
+    return None if of.default is MISSING else of.default
+
+
+def written(value: Any) -> str:
+    """The value of a setting on one line."""
+    if isinstance(value, type):
+        return value.__name__
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return repr(value) if isinstance(value, bool | int | str | tuple | None) else type(value).__name__

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from vsbq.cli.input import read_files
 from vsbq.cli.options import add_problem_options, problem_of
-from vsbq.cli.terminal import Terminal, add_output_options, coloured, escaped, in_options
+from vsbq.cli.terminal import Terminal, add_output_options, escaped, in_options
 from vsbq.data.audit import audit
 from vsbq.errors import count_in_words
 
@@ -54,8 +53,9 @@ def run(options: Namespace) -> int:
         )
         terminal.title(odd)
         for finding in found.findings:
-            mark = coloured("attention ", "33", sys.stdout) if finding.severity == "warning" else "note      "
-            terminal.say(f"  {mark} {finding.topic}: {escaped(in_options(finding.message))}")
+            alarming = finding.severity == "warning"
+            words = f"{finding.topic}: {escaped(in_options(finding.message))}"
+            terminal.item("  attention  " if alarming else "  note       ", words, "33" if alarming else "")
         terminal.result(
             {
                 "files": [str(path) for path in source.files],

@@ -16,6 +16,7 @@ import numpy as np
 from vsbq.cli.problem import VALUES, Problem
 from vsbq.cli.terminal import FileError
 from vsbq.data.evaluations import Evaluations
+from vsbq.data.losses import name_in
 from vsbq.errors import EvaluationsError, VsbqError, count_in_words, names_in_words
 from vsbq.io.files.posterior_file import load
 from vsbq.io.readers import tables
@@ -290,7 +291,8 @@ def _facts(made: Evaluations, roles: Roles | None, problem: Problem, files: int)
     facts["bounds"] = _bounds(made)
     facts["noise"] = _noise(made)
     facts |= {} if made.tag is None else {"tag": made.tag}
-    for i, note in enumerate(made.notes[:12]):
+    notes = [note for note in made.notes if name_in([note]) is None]  # the column is among the facts already
+    for i, note in enumerate(notes[:12]):
         facts["also" if i == 0 else " " * i] = note
     return facts
 

@@ -9,7 +9,9 @@ import json
 import logging
 import os
 import secrets
+import shutil
 import sys
+import textwrap
 import warnings
 from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace, _ArgumentGroup
 from collections.abc import Iterator, Mapping
@@ -23,6 +25,9 @@ from vsbq.errors import Argument, Message, VsbqError, VsbqWarning
 from vsbq.io.readers.columns import KNOWN
 from vsbq.progress import logger
 
+#: Characters of a line in a terminal: longer ones are hard to read, and what is left of shorter ones holds no sentence.
+WIDEST, NARROWEST = 110, 30
+
 __all__ = [
     "Count",
     "FileError",
@@ -34,6 +39,7 @@ __all__ = [
     "as_json",
     "coloured",
     "escaped",
+    "hanging",
     "in_options",
     "say_error",
     "seed_of",
@@ -83,7 +89,11 @@ class Terminal:
         """Names and values in two columns."""
         width = max(map(len, pairs), default=0) + 3
         for name, value in pairs.items():
-            self.say(f"  {name:<{width}}{escaped(value)}")
+            self.item(f"  {name:<{width}}", escaped(value))
+
+    def item(self, head: str, text: str, colour: str = "") -> None:
+        """Words behind a head, further lines below the words."""
+        self.say(hanging(head, text, sys.stdout, colour))
 
     def warn(self, message: str) -> None:
         """Something to know, once, on stderr."""
@@ -92,7 +102,7 @@ class Terminal:
             return
         self.warnings.append(line)
         if not self.json:
-            write(f"{coloured('attention:', '33', sys.stderr)} {line}", sys.stderr)
+            write(hanging("attention: ", line, sys.stderr, "33"), sys.stderr)
 
     def result(self, values: Mapping[str, Any]) -> None:
         """The JSON object, if one was asked for."""
@@ -119,7 +129,7 @@ def say_error(message: str, *, code: int, kind: str, in_json: bool) -> None:
     if in_json:
         write(as_json({"error": {"code": code, "kind": kind, "message": line}}, indent=None), sys.stderr)
     else:
-        write(f"{coloured('vsbq:', '31', sys.stderr)} {line}", sys.stderr)
+        write(hanging("vsbq: ", line, sys.stderr, "31"), sys.stderr)
 
 
 def as_json(value: Any, indent: int | None = 2) -> str:
@@ -141,6 +151,16 @@ def coloured(text: str, code: str, stream: Any) -> str:
         stream is not None and stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     )
     return f"\x1b[{code}m{text}\x1b[0m" if wanted else text
+
+
+def hanging(head: str, text: str, stream: Any, colour: str = "") -> str:
+    """Words behind a head, broken between words in a terminal; one line for a file or another program."""
+    painted = coloured(head.rstrip(), colour, stream) + head[len(head.rstrip()) :] if colour else head
+    if stream is None or not stream.isatty():
+        return painted + text
+    width = min(shutil.get_terminal_size().columns, WIDEST) - len(head)
+    lines = textwrap.wrap(text, max(width, NARROWEST), break_long_words=False, break_on_hyphens=False)
+    return painted + ("\n" + " " * len(head)).join(lines)
 
 
 def write(text: str, stream: Any) -> None:

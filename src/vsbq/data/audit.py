@@ -219,7 +219,7 @@ def _noise(finite: Evaluations) -> Iterator[Finding]:
     scatter = _neighbour_scatter(finite.points[top], finite.log_density[top])
     if scatter is not None and sd > max(MOST_NOISE * scatter, LEAST_NOISE):
         message = (
-            f"The noise is said to be large: in the better half its median standard deviation is {sd:.3g}, while close "
+            f"The stated noise is large: in the better half its median standard deviation is {sd:.3g}, while close "
             f"neighbours differ by {scatter:.3g} only. Check that log_density_sd holds standard deviations, and of the "
             "log density itself."
         )

@@ -15,7 +15,7 @@ from vsbq._typing import ArrayLike, Bool, Float, Int, ndarray
 from vsbq.data import validation as door
 from vsbq.data.bounds import Bounds, BoundsLike, refuse_vectors
 from vsbq.data.penalties import apply_zero_below
-from vsbq.data.row_labels import check_same_labels
+from vsbq.data.row_labels import check_same_labels, refuse_bare_table
 from vsbq.data.tags import read_tag
 from vsbq.errors import names_in_words
 
@@ -88,6 +88,7 @@ class Evaluations:
         tag: str | None = None,
     ) -> None:
         door.refuse_result(points)
+        refuse_bare_table(points, log_density, neg_log_density, log_likelihood)
         check_same_labels(
             {
                 "points": points,

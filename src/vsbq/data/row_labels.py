@@ -10,7 +10,7 @@ from typing import Any
 
 from vsbq.errors import EvaluationsError, count_in_words, join_words
 
-__all__ = ["check_same_labels", "labels_of"]
+__all__ = ["check_same_labels", "labels_of", "refuse_bare_table"]
 
 SHOWN = 3  # rows of a message
 
@@ -20,6 +20,15 @@ def labels_of(value: Any) -> Any:
     index = getattr(value, "index", None)
     known = callable(getattr(index, "equals", None)) and callable(getattr(index, "tolist", None))
     return index if known else None
+
+
+def refuse_bare_table(points: Any, *values: Any) -> None:
+    """Refuse a table that is passed without values: one of its columns is the log density."""
+    if labels_of(points) is not None and all(value is None for value in values):
+        raise EvaluationsError(
+            "points is a table, and no log density is given. Say which column it is: "
+            "vsbq.Evaluations.from_dataframe(table, log_density='NAME'), or neg_log_density='NAME' if it was minimised."
+        )
 
 
 def check_same_labels(given: Mapping[str, Any]) -> None:

@@ -81,9 +81,9 @@ def read_values(log_density: Any, neg_log_density: Any, log_likelihood: Any, log
     given = {"log_density": log_density, "neg_log_density": neg_log_density, "log_likelihood": log_likelihood}
     found = [(label, value) for label, value in given.items() if value is not None]
     if len(found) != 1:
-        count = {0: "neither", 2: "both"}.get(len(found), "all")
+        count = {0: "none is", 2: "two are"}.get(len(found), "all are")
         raise EvaluationsError(
-            f"Exactly one of log_density, neg_log_density and log_likelihood is needed, but {count} was given. "
+            f"Exactly one of log_density, neg_log_density and log_likelihood is needed, but {count} given. "
             "Pass log_density, neg_log_density if the values were minimised, or log_likelihood with log_prior."
         )
     label, value = found[0]
@@ -177,9 +177,8 @@ def read_names(names: Sequence[str] | None, columns: Any, dimension: int) -> tup
         raise EvaluationsError(f"names must be a list of strings, but is the string {names!r}. Pass [{names!r}].")
     names = tuple(names)
     if len(names) != dimension:
-        raise EvaluationsError(
-            f"There are {len(names)} names for {dimension} columns of points. Pass one name for each."
-        )
+        given = count_in_words(len(names), "name")
+        raise EvaluationsError(f"{given} for {dimension} columns of points. Pass one name for each.")
     if not all(isinstance(name, str) and name for name in names):
         raise EvaluationsError(f"names must be strings that are not empty, but are {names}. Pass one for each column.")
     twice = [name for name, count in Counter(names).items() if count > 1]
@@ -354,9 +353,10 @@ def check_usable(rows: Rows, names: tuple[str, ...], *, check_sign: bool) -> Non
 def _check_enough(usable: int, total: int, dimension: int) -> None:
     needed = max(20, 5 * dimension)
     if usable < needed:
+        there = count_in_words(total, "evaluation")
+        found = f"There are {there}" if usable == total else f"Only {usable} of {there} have a finite log density"
         raise EvaluationsError(
-            f"Only {usable} of {count_in_words(total, 'evaluation')} have a finite log density, but "
-            f"{count_in_words(dimension, 'parameter')} need at least {needed} (and 100 each is better). "
+            f"{found}, but {count_in_words(dimension, 'parameter')} need at least {needed} (and 100 each is better). "
             "Add evaluations."
         )
 

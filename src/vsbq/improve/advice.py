@@ -35,7 +35,7 @@ def _ways(post: Posterior, steps: Sequence[ImprovementStep]) -> Iterator[str]:
     reasons = [finding.name for finding in post.diagnose().reasons]
     noise = noise_of_next(post, Suggesting())
     if found := [name for name in VALUES if name in reasons]:
-        yield f"values that are what they are said to be ({names_in_words(found)}; vsbq.audit tells more)"
+        yield f"values that are as stated ({names_in_words(found)}; vsbq.audit tells more)"
     if "unsure" in reasons and noise > UNSURE:
         yield f"calls with less noise than {noise:.2g} nats, such as means of {_repeats(noise)} calls each"
     if found := [name for name in STARTS if name in reasons]:

@@ -45,7 +45,7 @@ def fit_many(
 
     Every fit draws its random numbers from a stream of its own, made from the seed and the name of the fit
     (`vsbq.many.stream`). So its posterior is the same whatever the number of workers, the order, and the other fits;
-    and a name that changes, changes it. All fits use one BLAS thread. Machines with another processor or BLAS may
+    and a fit under another name differs. All fits use one BLAS thread. Machines with another processor or BLAS may
     round otherwise.
 
     Args:

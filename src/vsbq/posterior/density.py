@@ -45,8 +45,8 @@ class CutDraws(NamedTuple):
 
 def draw(post: Posterior, n: int, rng: np.random.Generator) -> Float[ndarray, "n d"]:
     """n draws of equal weight in random order, in the user's space."""
-    if n < 0:
-        raise ValueError(f"The number of draws is at least 0, not {n}.")
+    if not n >= 0 or n != int(n):
+        raise ValueError(f"The number of draws is a whole number of at least 0, not {n!r:.40}.")
     if post.refined is None:
         return post.space.inverse(_of_mixture(post, int(n), rng))
     return post.space.inverse(post.refined.draw(int(n), rng))

@@ -15,13 +15,13 @@ from vsbq.numerics.mixture import Mixture
 if TYPE_CHECKING:
     from vsbq.posterior.posterior import Posterior
 
-__all__ = ["Mode", "mixture_regions", "nearest_region", "separate_modes"]
+__all__ = ["LEAST_SHARE", "Mode", "mixture_regions", "nearest_region", "separate_modes"]
 
 #: Nats by which the density may dip between two components of one region.
 DIP = 1.0
 
-#: Share of the probability below which a region is not worth a word.
-LEAST_SHARE = 0.01
+#: Share of the probability below which a region is part of a tail: in the report as for the verdict.
+LEAST_SHARE = 0.05
 
 #: Where the density is looked at between two components.
 STATIONS = np.linspace(0.0, 1.0, 26)[1:-1]

@@ -14,7 +14,7 @@ from vsbq._typing import ArrayLike, Float, ndarray
 from vsbq.data.bounds import Bounds
 from vsbq.data.evaluations import Evaluations
 from vsbq.data.transform import InferenceSpace
-from vsbq.errors import lists_options
+from vsbq.errors import count_in_words, lists_options
 from vsbq.history import Elbo, Evidence, History
 from vsbq.numerics.mixture import Mixture
 from vsbq.posterior import density, moments
@@ -272,8 +272,8 @@ class Posterior:
     ) -> Check:
         """Evaluate the model itself at n points of this posterior: k-hat, corrected evidence and moments, new verdict.
 
-        `log_density` is a function of points (n, D), or of one point. Where the evaluations can be called elsewhere
-        only, take the points of `check_points` there and pass them with their values to `reweight`.
+        `log_density` is a function of points (n, D), or of one point. Where the model runs elsewhere, evaluate
+        the points of `check_points` there, and pass them with their values to `reweight`.
         """
         from vsbq.analysis.check import check
 
@@ -324,7 +324,7 @@ class Posterior:
         """What the posterior would be under another prior, without a call of the model.
 
         If the old prior is known as a function too, the draws get new weights, as long as enough of them count; else
-        the evaluations are fitted anew, and must hold `log_prior`; `prior_change` is then None. Bounds stay.
+        the evaluations are fitted again, and must hold `log_prior`; `prior_change` is then None. Bounds stay.
 
         Args:
             log_prior: log density of the new prior, of points (n, D) or of one point, with all constants.
@@ -391,7 +391,7 @@ class Posterior:
 
     def __repr__(self) -> str:
         return (
-            f"Posterior of {self.dimension} parameters ({', '.join(self.names)}): "
+            f"Posterior of {count_in_words(self.dimension, 'parameter')} ({', '.join(self.names)}): "
             f"log evidence {self.log_evidence:.3f} ± {self.log_evidence_sd:.3f}, ELBO {self.elbo:.3f}"
             + (f", {self.diagnosis.verdict}" if self.diagnosis is not None else "")
         )

@@ -30,9 +30,9 @@ QUESTIONS = {
     "bound": "Is the ELBO near the log evidence?",
     "evidence": "How far may the log evidence be off?",
     "ignored": "Are there high evaluations that the surrogate does not follow?",
-    "modes": "Has every separate region evaluations enough?",
+    "modes": "Does every separate region have enough evaluations?",
     "too few": "Could the evaluations have contradicted a wrong fit?",
-    "noise": "Is the noise as it was said to be?",
+    "noise": "Is the noise as stated?",
     "refits": "Do fits with other seeds agree?",
     "check": "Does the model itself agree?",
 }

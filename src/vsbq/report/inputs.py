@@ -102,7 +102,7 @@ def _noise(evaluations: Evaluations) -> Markup:
 def _noise_found(history: History | None) -> list[tuple[str, str]]:
     if history is None or history.noise is None:
         return []
-    return [("noise as the fit found it", history.noise.words or "as it was said to be")]
+    return [("noise as the fit found it", history.noise.words or "as stated")]
 
 
 def _audit(evaluations: Evaluations | None) -> Markup:

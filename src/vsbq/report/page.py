@@ -120,7 +120,6 @@ def _page(
     posterior: Posterior, title: str, settings: Settings | Steps | None, rng: str | None, log: str | None
 ) -> Markup:
     numbers = Numbers.of(posterior)
-    known = settings or getattr(posterior.history, "settings", None)
     reasons = reason_pictures(posterior)
     body = element(
         "body",
@@ -134,7 +133,7 @@ def _page(
             the_checks(posterior, numbers.support, diagnosis_picture(posterior), reasons),
             how_it_went(posterior),
             what_went_in(posterior),
-            how_to_repeat(posterior, known, rng, log),
+            how_to_repeat(posterior, settings, rng, log),
             id="content",
         ),
         element("footer", f"Written by vsbq {__version__}. This page loads nothing from the network."),

@@ -92,8 +92,8 @@ def _parts(evidence: Evidence | None) -> list[tuple[str, str]]:
 
 
 def _errors(fields: Mapping[str, float]) -> list[tuple[str, str]]:
-    """Every field but the value itself, so that none that is added later is left out."""
-    parts = {name: value for name, value in fields.items() if name != "value"}
+    """Every field but the value itself, so that none that is added later is left out; the largest first."""
+    parts = dict(sorted(((name, part) for name, part in fields.items() if name != "value"), key=lambda each: -each[1]))
     return [(ERRORS.get(name, f"from {name.replace('_', ' ')}"), small(value)) for name, value in parts.items()]
 
 
@@ -159,8 +159,8 @@ def _surrogate_rows(fit: SurrogateFit) -> list[_Row]:
         _Row(
             "numerical trouble",
             joined(f"{fit.failures} failed steps, jitter ", plain(fit.jitter, 2)),
-            "Matrices that were singular and stepped over, and what was added to the others. None and a tiny number "
-            "are normal.",
+            "Singular matrices that were skipped, and what was added to the diagonal of the others. None and a tiny "
+            "number are normal.",
         ),
     ]
 
@@ -185,8 +185,8 @@ def _refinement_rows(history: History) -> list[_Row]:
     if fit.method != "none":
         rows += _weights(fit)
     outside = (
-        "Share of the probability where the surrogate is only guessing, for want of evaluations. Above a few per cent, "
-        "evaluations are missing there."
+        "Share of the probability where the surrogate only guesses, because evaluations are missing there. It should "
+        "be below a few per cent."
     )
     return [*rows, _Row("share outside", share(fit.share_outside), outside)]
 

@@ -26,6 +26,7 @@ __all__ = ["plot_reason"]
 SIZE = (5.6, 3.6)  # inches
 LABELS, TICKS = 10, 9  # points
 AROUND = 2000  # points in and around the posterior
+LINEAR = 100.0  # nats, two powers of ten: what a linear axis still shows
 WIDEST = 6.0  # standard deviations from the middle of the posterior
 MOST_PARTS = 6  # of the error of the evidence
 
@@ -79,8 +80,10 @@ def _in_order(axes: Axes, posterior: Posterior) -> None:
     assert posterior.evaluations is not None
     values = posterior.evaluations.log_density
     finite = np.flatnonzero(np.isfinite(values))
-    axes.scatter(finite, values[finite] - values[finite].max(), s=4, color=GREY, linewidths=0)
-    axes.set_yscale("symlog", linthresh=1.0)
+    below = values[finite] - values[finite].max()
+    axes.scatter(finite, below, s=4, color=GREY, linewidths=0)
+    if below.min() < -LINEAR:
+        axes.set_yscale("symlog", linthresh=1.0)
     axes.set_xlabel("row", fontsize=8)
     axes.set_ylabel("log density, nats below the best", fontsize=8)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import scipy
@@ -14,7 +15,7 @@ from vsbq._version import __version__
 from vsbq.data.evaluations import Evaluations
 from vsbq.markup import Markup, bullets, code, element, facts, fold, joined, paragraph
 from vsbq.posterior import Posterior
-from vsbq.settings import Settings, Steps
+from vsbq.settings import Settings, Steps, choices, nested, written
 
 __all__ = ["fingerprint", "how_to_repeat"]
 
@@ -26,7 +27,7 @@ def how_to_repeat(posterior: Posterior, settings: Settings | Steps | None, rng: 
         element("h2", "How to repeat it"),
         facts(_versions(posterior, rng)),
         element("h3", "Settings"),
-        *_settings(settings),
+        *_settings(posterior, settings),
         element("h3", "Use the posterior"),
         paragraph(
             "If the posterior was saved, with ",
@@ -40,14 +41,16 @@ def how_to_repeat(posterior: Posterior, settings: Settings | Steps | None, rng: 
 
 
 def _versions(posterior: Posterior, rng: str | None) -> list[tuple[str, str]]:
-    fitted = "not recorded" if posterior.history is None else posterior.history.version
+    history = posterior.history
+    fitted = "not recorded" if history is None else history.version
+    noted = None if history is None else history.rng
     return [
         ("fitted with vsbq", fitted),
         ("report written with vsbq", __version__),
         ("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
         ("NumPy", np.__version__),
         ("SciPy", scipy.__version__),
-        ("random numbers (rng)", rng or "not recorded"),
+        ("random numbers (rng)", rng or noted or "not recorded"),
         ("fingerprint of the evaluations", fingerprint(posterior.evaluations)),
     ]
 
@@ -66,74 +69,33 @@ def fingerprint(evaluations: Evaluations | None) -> str:
 # Settings
 
 
-def _settings(settings: Settings | Steps | None) -> list[Markup]:
-    if settings is None:
-        return [
-            paragraph(
-                "The settings were not recorded. Unless someone chose others, they are the default.", class_="absent"
-            )
-        ]
-    changed = _changes(settings)
-    first = (
-        joined(paragraph("Different from the default:"), bullets(map(_line, changed)))
-        if changed
-        else paragraph("All settings are the default ones.")
-    )
-    return [first, fold("All settings", _tree(settings), class_="settings")]
+def _settings(posterior: Posterior, settings: Settings | Steps | None) -> list[Markup]:
+    """Those that are told, with all their values; else what the fit has noted of its own."""
+    noted = None if posterior.history is None else posterior.history.settings
+    if settings is not None:
+        lines = [str(choice) for choice in choices(settings)]
+        return [_different(lines), fold("All settings", _tree(settings), class_="settings")]
+    if noted is not None:
+        return [_different(noted)]
+    words = "The settings were not recorded. Unless someone chose others, they are the default."
+    return [paragraph(words, class_="absent")]
 
 
-class _Change(NamedTuple):
-    """Dotted name of a setting, its value, and the default."""
-
-    name: str
-    value: Any
-    usual: Any
-
-
-def _changes(settings: Any, prefix: str = "") -> list[_Change]:
-    """Fields that differ from what they are by default, those of nested settings included."""
-    found = []
-    for field in fields(settings):
-        value, usual = getattr(settings, field.name), _default(field)
-        if _nested(value) and type(value) is type(usual):
-            found += _changes(value, f"{prefix}{field.name}.")
-        elif value != usual:
-            found.append(_Change(f"{prefix}{field.name}", value, usual))
-    return found
-
-
-def _nested(value: Any) -> bool:
-    """Whether a setting is an object with settings of its own."""
-    return is_dataclass(value) and not isinstance(value, type)
-
-
-def _default(field: Any) -> Any:
-    if field.default_factory is not MISSING:
-        return field.default_factory()
-    return None if field.default is MISSING else field.default
-
-
-def _line(change: _Change) -> Markup:
-    return joined(element("code", f"{change.name} = {_written(change.value)}"), f" (default {_written(change.usual)})")
+def _different(lines: Sequence[str]) -> Markup:
+    if not lines:
+        return paragraph("All settings are the default ones.")
+    return joined(paragraph("Different from the default:"), bullets(element("code", line) for line in lines))
 
 
 def _tree(settings: Any) -> Markup:
     items = []
-    for field in fields(settings):
-        value = getattr(settings, field.name)
-        if _nested(value):
-            items.append(joined(element("code", field.name), _tree(value)))
+    for each in fields(settings):
+        value = getattr(settings, each.name)
+        if nested(value):
+            items.append(joined(element("code", each.name), _tree(value)))
         else:
-            items.append(element("code", f"{field.name} = {_written(value)}"))
+            items.append(element("code", f"{each.name} = {written(value)}"))
     return bullets(items)
-
-
-def _written(value: Any) -> str:
-    if isinstance(value, type):
-        return value.__name__
-    if is_dataclass(value):
-        return type(value).__name__
-    return f"{value:.6g}" if isinstance(value, float) else repr(value)
 
 
 def _loading(posterior: Posterior) -> str:

@@ -48,7 +48,7 @@ def _reweighted(posterior: Posterior) -> list[Markup]:
         return []
     words = (
         "This posterior was turned to another prior by new weights, without a new fit. The log densities hold the new "
-        "prior; how the fit went is told of the fit it came from."
+        "prior; the sections on the checks and the fit are about the fit that it came from."
     )
     return [paragraph(element("strong", "Another prior. "), words, class_="note")]
 

@@ -214,7 +214,7 @@ class Recorder:
         return f"Recorder('{self._path}', {count}, {top}, {end}"
 
     def close(self) -> None:
-        """Close the file; what the wrapped functions are called for after this is refused."""
+        """Close the file; calls of wrapped functions are refused from then on."""
         self._closed = True
         if not self._shared:
             self._store.close()

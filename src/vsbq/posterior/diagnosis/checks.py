@@ -92,7 +92,8 @@ def _cut_off(post: Posterior, view: View, limit: Limit) -> Finding:
         ends.append(f"'{post.names[edge.parameter]}' {'above' if edge.side > 0 else 'below'} {value:.3g}")
     if not high:
         words = (
-            f"The posterior has tails on all sides; where belief ends its density is at most {worst:.0%} of its peak."
+            "The posterior has tails on all sides: where trust in the surrogate ends, its density is at most "
+            f"{worst:.0%} of its peak."
         )
         return judged("cut off", worst, limit, words)
     words = (
@@ -108,14 +109,14 @@ def _evidence_parts(post: Posterior, limits: Thresholds) -> Iterator[Finding]:
     if evidence is None or tried is None:
         return
     share = -np.expm1(-evidence.sides)
-    words = f"{share:.1%} of the probability lies beyond the outermost evaluations and is doubted."
+    words = f"{share:.1%} of the probability lies beyond the outermost evaluations, where it is uncertain."
     yield judged("beyond", evidence.sides, limits.limit("beyond"), words, MORE)
     guessed = max(float(-np.expm1(-evidence.guessed)), tried.share_outside)
     words = f"{guessed:.1%} of the probability lies where the surrogate guesses or is not trusted."
     yield judged("support", guessed, limits.limit("support"), words, MORE)
     more = float(np.expm1(evidence.untrusted))
     much = f"{more:.1%}" if more < 10 else f"{more:.2g} times"
-    words = f"Where the surrogate is not trusted, it sees {much} of the mass that it sees where it is."
+    words = f"Outside the region where the surrogate is trusted, it predicts {much} as much mass as inside."
     yield judged("around", more, limits.limit("around"), words, MORE)
 
 
@@ -135,8 +136,8 @@ def _surrogate(post: Posterior, view: View, limit: Limit) -> Finding:
         return judged("surrogate", None, limit, words, MORE)
     typical = float(np.sqrt(np.mean(np.square(errors))))
     words = (
-        f"Blocks of evaluations that were held out are missed by {typical:.2g} of the standard deviations that the "
-        f"surrogate states (the worst of {len(errors)} by {max(errors):.2g})."
+        f"Held-out blocks of evaluations are missed by {typical:.2g} times the standard deviation that the surrogate "
+        f"states (the worst of {len(errors)} by {max(errors):.2g} times)."
     )
     remedy = "Look for values that jump, for noise that was not stated, or for a model with steps; see vsbq.audit."
     return judged("surrogate", typical, limit, words, remedy)
@@ -169,8 +170,8 @@ def _mixture(post: Posterior, limits: Thresholds) -> Iterator[Finding]:
     if tried is None or tried.method == "none":
         return
     words = (
-        f"{tried.effective_share:.1%} of the mixture's draws count on the surrogate (Pareto shape "
-        f"{tried.pareto_shape:.2f})."
+        f"Weighted by the surrogate, the draws of the mixture are worth {tried.effective_share:.1%} of their number "
+        f"(Pareto shape {tried.pareto_shape:.2f})."
     )
     remedy = "Compare fits with other seeds: post.diagnose(refits=3)."
     yield judged("mixture", tried.effective_share, limits.limit("mixture"), words, remedy)
@@ -224,8 +225,8 @@ def _coefficients(dimension: int) -> int:
 def _too_few(view: View, rows: Rows, limit: Limit) -> Finding:
     count, needed = distinct(view.model, view.draws, rows), _coefficients(view.draws.shape[1])
     words = (
-        f"{count_in_words(count, 'distinct evaluation')} under the posterior, of which a normal already needs "
-        f"{needed} to be described"
+        f"Under the posterior there are {count_in_words(count, 'distinct evaluation')}, and {needed} are needed to "
+        "describe a normal distribution"
     )
     few = limit.level(needed / max(count, 1)) != "trusted"
     words += ": too few to contradict a wrong fit." if few else "."

@@ -16,7 +16,7 @@ from vsbq.numerics import mixture as mix
 from vsbq.numerics.contours import BULK, POSTERIOR, contour_depth, highest
 from vsbq.numerics.resampling import systematic_rows
 from vsbq.posterior.diagnosis.distance import marginal_distance, reweighted
-from vsbq.posterior.modes import mixture_regions, nearest_region
+from vsbq.posterior.modes import LEAST_SHARE, mixture_regions, nearest_region
 from vsbq.steps.model import LogDensityModel
 from vsbq.steps.region import TrustedRegion
 
@@ -39,9 +39,6 @@ BELIEVED = 1.0
 
 #: Evaluations closer than this share of the posterior's standard deviation count as one: steps of finite differences.
 GRAIN = 0.05
-
-#: Regions with less of the mass are not asked for evaluations of their own.
-LEAST_MODE = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +177,7 @@ def mode_counts(post: Posterior, view: View, rows: Rows) -> tuple[ModeCount, ...
     found = []
     for k in range(int(region.max()) + 1):
         share = float(np.mean(of_draws == k))
-        if share >= LEAST_MODE:
+        if share >= LEAST_SHARE:
             own = rows.take(np.flatnonzero(of_rows == k))
             count = distinct(view.model, view.draws[of_draws == k], own) if len(own.values) else 0
             found.append(ModeCount(share, count))
