@@ -187,12 +187,12 @@ def bound_and_gradient(
     lifted_beta = linalg.product_vector(whiten.T, beta)
     residual = scaled - linalg.product_vector(u.T, beta)
     moments, column = _moments(lifted, lifted_beta, ks, u, residual, points)
-    w_zz = _by_inducing_kernel(whiten, v - 2 * np.eye(m) + v_inverse + np.outer(beta, beta))
+    w_zz = by_inducing_kernel(whiten, v - 2 * np.eye(m) + v_inverse + np.outer(beta, beta))
     on_diagonal = jitter * hyp.output_variance * float(np.trace(w_zz))
     w_zz *= kernel_zz
     to_output = 2 * (column.sum() + float(w_zz.sum()) + on_diagonal) - trace
-    spread = _spread(inducing, points, moments, column, w_zz)
-    by_theta, by_coordinates = chain_rule(hyp, points, spread, to_output, residual / noise_sd)
+    apart = spread(inducing, points, moments, column, w_zz)
+    by_theta, by_coordinates = chain_rule(hyp, points, apart, to_output, residual / noise_sd)
     by_noise = residual * scaled - column - 1.0 + hyp.output_variance / noise_variance
     return Gradient(value, by_theta, by_noise, by_coordinates)
 
@@ -217,13 +217,13 @@ def _moments(
     return moments, column
 
 
-def _by_inducing_kernel(whiten: Float[ndarray, "m m"], t: Float[ndarray, "m m"]) -> Float[ndarray, "m m"]:
+def by_inducing_kernel(whiten: Float[ndarray, "m m"], t: Float[ndarray, "m m"]) -> Float[ndarray, "m m"]:
     """∂/∂K_ZZ = −½ L⁻ᵀ T L⁻¹ with T = (∂/∂U) Uᵀ; `whiten` is L⁻¹."""
     half = linalg.times_lower(whiten, np.asfortranarray(t), transpose=True)
     return -0.5 * linalg.times_lower(whiten, np.asfortranarray(half.T), transpose=True)
 
 
-def _spread(
+def spread(
     inducing: Float[ndarray, "m d"],
     points: Float[ndarray, "n d"],
     moments: Float[ndarray, "m f"],
