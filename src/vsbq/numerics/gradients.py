@@ -145,7 +145,7 @@ def bound_and_gradient(
     spread = sgpr.spread(inducing, seen.points, moments, column, w_zz)
     by_mean = residual / np.sqrt(seen.noise_variance)
     by_theta, by_map = sgpr.chain_rule(hyp, points, spread, to_output, by_mean[:n])
-    lifted = by_kernel[:, n:].reshape(len(inducing), -1, len(rows)) * seen.values_kernel[:, None, rows]
+    lifted = by_kernel[:, n:].reshape(len(inducing), points.shape[1], len(rows)) * seen.values_kernel[:, None, rows]
     more_theta, more_map = _along_axes(hyp, inducing, slopes, by_mean[n:], column[n:], lifted)
     by_each = residual * seen.scaled - column - 1.0 + hyp.output_variance / seen.noise_variance
     by_noise = np.bincount(seen.owner, by_each, n)

@@ -269,49 +269,6 @@ def fit_factors(
     return factors, bound_value(stats, factors.chol_v, len(points))
 
 
-class Summed(NamedTuple):
-    """A sparse GP with the sums over evaluations that it is made of, from which some can be taken away again."""
-
-    factors: Factors
-    sums: Statistics
-
-
-def fit_summed(
-    hyp: Hyperparameters,
-    inducing: Float[ndarray, "m d"],
-    points: Float[ndarray, "n d"],
-    values: Float[ndarray, " n"],
-    noise_variance: Float[ndarray, " n"],
-) -> Summed:
-    """The sparse posterior, ready for evaluations to be held out."""
-    chol, jitter = factorise_inducing(hyp, inducing)
-    sums = statistics(hyp, inducing, chol, points, values, noise_variance)
-    return Summed(posterior_factors(inducing, chol, jitter, sums), sums)
-
-
-def without(
-    hyp: Hyperparameters,
-    whole: Summed,
-    points: Float[ndarray, "h d"],
-    values: Float[ndarray, " h"],
-    noise_variance: Float[ndarray, " h"],
-) -> Factors:
-    """The sparse posterior without these evaluations: their part of the sums is taken off.
-
-    It costs O(m² h + m³) instead of a new pass over all others. V keeps its size, and so does its rounding error.
-    """
-    factors, sums = whole
-    part = statistics(hyp, factors.inducing, factors.chol_kernel, points, values, noise_variance)
-    rest = Statistics(
-        sums.gram - part.gram,
-        sums.projection - part.projection,
-        sums.residual_square - part.residual_square,
-        sums.log_noise - part.log_noise,
-        sums.trace - part.trace,
-    )
-    return posterior_factors(factors.inducing, factors.chol_kernel, factors.jitter, rest)
-
-
 def with_implied_passes(factors: Factors, passes: int) -> Factors:
     """What `with_residual_passes` gives in exact arithmetic, without the evaluations.
 

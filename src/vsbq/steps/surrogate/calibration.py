@@ -13,7 +13,7 @@ from vsbq.numerics import linalg, sgpr
 from vsbq.numerics.contours import POSTERIOR, SURROUNDINGS, near_top
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.linalg import NotPositiveDefinite
-from vsbq.numerics.observations import Regression, fit_summed, without
+from vsbq.numerics.observations import Regression, Summed, fit_summed, without
 from vsbq.numerics.subset import cluster_centres, spread_rows, stratified_rows
 
 __all__ = ["Block", "Calibration", "Sides", "beyond_noise", "calibrate", "cut_blocks"]
@@ -83,7 +83,7 @@ def calibrate(
     """
     observed = regression[2] if observed is None else observed
     rows = stratified_rows(regression[0], level, MOST_ROWS, rng)
-    regression, level = regression.take(rows), level[rows]
+    regression, level = Regression(*regression).take(rows), level[rows]
     try:
         tester = _Tester(hyp, regression, fit_summed(hyp, inducing, regression))
     except NotPositiveDefinite:
@@ -132,7 +132,7 @@ class _Tester(NamedTuple):
 
     hyp: Hyperparameters
     regression: Regression
-    whole: sgpr.Summed
+    whole: Summed
 
     def without(self, held: Int[ndarray, " h"]) -> sgpr.Factors | None:
         """The sparse GP of all others; None if it cannot be factorised."""

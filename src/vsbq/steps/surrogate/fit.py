@@ -195,6 +195,7 @@ def fit_all(learnt: Learnt, inducing: Float[ndarray, "m d"], regression: Regress
 def settled(tried: TriedOut) -> tuple[Surrogate, TrainingSet]:
     """The surrogate, and the training set with the levels that it predicts."""
     training, fitted, found = tried.proposal.training, tried.fitted, tried.found
+    points, _, noise, gradients = fitted.regression
     surrogate = Surrogate(
         training.space,
         fitted.learnt.hyp,
@@ -204,7 +205,7 @@ def settled(tried: TriedOut) -> tuple[Surrogate, TrainingSet]:
         found.tested,
         found.sides,
         rise=found.rise,
-        drift=fit_drift(fitted.learnt.hyp, fitted.plain, fitted.regression),
+        drift=fit_drift(fitted.learnt.hyp, fitted.plain, points, noise, gradients),
     )
     if (training.noise_sd > 0).any():
         training = training.smoothed(surrogate.mean(training.points), surrogate.variance(training.points))

@@ -9,7 +9,6 @@ from scipy.linalg import qr
 
 from vsbq._typing import Float, ndarray
 from vsbq.numerics.contours import POSTERIOR, SURROUNDINGS
-from vsbq.numerics.gradients import places
 from vsbq.numerics.subset import better_rows
 
 #: A direction in which the evaluations do not fall off is taken for one in which they fall off slowly.
@@ -63,7 +62,6 @@ def fit_quadratic(
     noise: Float[ndarray, " n"],
     level: Float[ndarray, " n"],
     rng: np.random.Generator,
-    gradients: Float[ndarray, "n d"] | None = None,
 ) -> Quadratic:
     """Bayesian regression of the better evaluations on all products of two coordinates.
 
@@ -78,12 +76,9 @@ def fit_quadratic(
     rows = better_rows(points, level, SURROUNDINGS, rng, count=5 * d * d)
     x, depth = (points[rows] - middle) @ first.T, np.maximum(level.max() - level[rows], 0.0)
     i, j = np.triu_indices(d)
+    design = np.column_stack([np.ones(len(x)), x, np.where(i == j, 0.5, 1.0) * x[:, i] * x[:, j]])
     expected = np.concatenate([np.zeros(d + 1), np.where(i == j, -1.0, 0.0)])
-    known = _design(x), values[rows] - values[rows].max(), noise[rows], 0.1 + depth
-    if gradients is not None:
-        known = _with_slopes(known, x, np.linalg.solve(first.T, gradients[rows].T).T)
-    misfit, solution = _most_probable(*known, expected)
-    solution[0] += values[rows].max()
+    misfit, solution = _most_probable(design, values[rows], noise[rows], 0.1 + depth, expected)
     curvature = np.empty((d, d))
     curvature[i, j] = curvature[j, i] = -solution[d + 1 :]
     eigenvalues, vectors = np.linalg.eigh(curvature)
@@ -99,29 +94,6 @@ def fit_quadratic(
     return Quadratic(top, location, first.T @ curvature @ first, misfit)
 
 
-def _design(x: Float[ndarray, "n d"]) -> Float[ndarray, "n p"]:
-    i, j = np.triu_indices(x.shape[1])
-    return np.column_stack([np.ones(len(x)), x, np.where(i == j, 0.5, 1.0) * x[:, i] * x[:, j]])
-
-
-#: A linear regression: design, values, the variances of their noise, and units of the misfit.
-_Known = tuple[Float[ndarray, "n p"], Float[ndarray, " n"], Float[ndarray, " n"], Float[ndarray, " n"]]
-
-
-def _with_slopes(known: _Known, x: Float[ndarray, "n d"], slopes: Float[ndarray, "n d"]) -> _Known:
-    """The same with gradients: in coordinates of unit curvature, a derivative misses as much as a value."""
-    design, values, noise, unit = known
-    rows, d = places(slopes), x.shape[1]
-    # Of a quadratic, a difference over any distance is its derivative.
-    more = [(_design(x[rows] + axis) - _design(x[rows] - axis)) / 2 for axis in np.eye(d)]
-    return (
-        np.concatenate([design, *more]),
-        np.concatenate([values, slopes[rows].T.ravel()]),
-        np.concatenate([noise, np.tile(noise[rows], d)]),
-        np.concatenate([unit, np.tile(unit[rows], d)]),
-    )
-
-
 def _most_probable(
     design: Float[ndarray, "n p"],
     values: Float[ndarray, " n"],
@@ -132,7 +104,8 @@ def _most_probable(
     """The misfit and the coefficients that make the evaluations most probable."""
     linear = int(np.argmax(expected != 0)) if expected.any() else 0
     best = (-np.inf, 1.0, expected)
-    rest = values - design @ expected
+    offset = float(values.max())
+    rest = values - offset - design @ expected
     for misfit in MISFITS:
         weight = 1.0 / np.sqrt(noise + (misfit * unit) ** 2)
         weighted = np.column_stack([design, rest]) * weight[:, None]
@@ -146,6 +119,7 @@ def _most_probable(
             evidence = np.log(weight).sum() + np.log(prior).sum() - np.log(diagonal).sum() - 0.5 * r[p, p] ** 2
             if evidence > best[0]:
                 solution = np.linalg.lstsq(r[:p, :p], r[:p, p], rcond=None)[0]
+                solution[0] += offset
                 best = (float(evidence), float(misfit), expected + solution)
     return best[1], best[2]
 

@@ -106,8 +106,7 @@ def learn_sisters(
 
 def _starts(training: TrainingSet, rng: np.random.Generator) -> list[tuple[TrainingSet, Quadratic | None]]:
     """Plain coordinates, and those in which a paraboloid through the better evaluations is round; each with that."""
-    known = training.points, training.values, training.noise_sd**2 + NUGGET, training.level
-    paraboloid = fit_quadratic(*known, rng, training.gradients)
+    paraboloid = fit_quadratic(training.points, training.values, training.noise_sd**2 + NUGGET, training.level, rng)
     return [(training, paraboloid), (training.turned(paraboloid.whitening), paraboloid.turned(paraboloid.whitening))]
 
 
