@@ -125,13 +125,7 @@ def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[Training
             ".",
         )
     keep = _keep(values, merged.noise_sd, evaluations.dimension, settings)
-    if keep.sum() < evaluations.dimension + 2:
-        raise FitError(
-            f"Only {count_in_words(int(keep.sum()), 'evaluation')} within reach of the best log density; the others "
-            "are more than "
-            f"{contour_depth(settings.depth, evaluations.dimension):.0f} nats below it. Add evaluations near the best "
-            "point, or check that the log density has no spike there."
-        )
+    _check_enough(keep, evaluations.dimension, settings)
     info = Trimmed(
         given=given,
         kept=int(keep.sum()),
@@ -145,6 +139,16 @@ def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[Training
     gradients = None if found is None else found.gradients[order][keep]  # their points are distinct
     places = {"low": u[~keep & ~zero], "zeros": u[zero]}
     return TrainingSet(space, *kept, offset, level=values[keep], **places, gradients=gradients), info
+
+
+def _check_enough(keep: Bool[ndarray, " n"], dimension: int, settings: Trim) -> None:
+    if keep.sum() < dimension + 2:
+        raise FitError(
+            f"Only {count_in_words(int(keep.sum()), 'evaluation')} within reach of the best log density; the others "
+            "are more than "
+            f"{contour_depth(settings.depth, dimension):.0f} nats below it. Add evaluations near the best "
+            "point, or check that the log density has no spike there."
+        )
 
 
 def _keep(

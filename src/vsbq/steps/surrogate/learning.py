@@ -159,9 +159,14 @@ class Learning(NamedTuple):
     @classmethod
     def at(cls, level: Level, data: ShapedData) -> Learning:
         """What a level asks for, of evaluations that have been chosen."""
-        data = data.fewer_gradients(level.points)  # at most as many derivatives as the level has values
-        count = min(level.inducing * data.points.shape[1], data.most_inducing)
-        return cls(data, count, level.steps, level.rounds)
+        data, d = data.fewer_gradients(level.points), data.points.shape[1]  # as many derivatives as values at the most
+        count = level.inducing * d
+        if (
+            data.gradients is not None
+        ):  # gradients need more inducing points: as many as take no longer than values would
+            observations = data.most_inducing
+            count = max(count, round(count * (level.points * d / observations) ** 0.5))
+        return cls(data, min(count, data.most_inducing), level.steps, level.rounds)
 
 
 class LearntSparse(NamedTuple):
