@@ -104,7 +104,7 @@ class TrainingSet:
 
 def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[TrainingSet, Trimmed]:
     """Transform, merge duplicates, trim (Eq. 15), and put the rest in canonical order."""
-    given, found = len(evaluations), find_gradients(evaluations) if settings.gradients else None
+    given, found = evaluations, find_gradients(evaluations) if settings.gradients else None
     if found is not None:
         evaluations = found.evaluations
     space = infer_space(evaluations)
@@ -125,12 +125,15 @@ def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[Training
             ".",
         )
     keep = _keep(values, merged.noise_sd, evaluations.dimension, settings)
-    _check_enough(keep, evaluations.dimension, settings)
+    if keep.sum() < evaluations.dimension + 2:
+        if found is not None:  # too few places for what follows: their steps have to count
+            return trim_evaluations(given, replace(settings, gradients=False))
+        raise _too_few(keep, evaluations.dimension, settings)
     info = Trimmed(
-        given=given,
+        given=len(given),
         kept=int(keep.sum()),
         trimmed=int((~keep & ~zero).sum()),
-        merged=given - len(merged.points) - (0 if found is None else found.steps),
+        merged=len(given) - len(merged.points) - (0 if found is None else found.steps),
         zero_density=int((~finite).sum()),
         at_edge=int(space.at_edge(merged.points).sum()),
         steps=0 if found is None else found.steps,
@@ -141,14 +144,12 @@ def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[Training
     return TrainingSet(space, *kept, offset, level=values[keep], **places, gradients=gradients), info
 
 
-def _check_enough(keep: Bool[ndarray, " n"], dimension: int, settings: Trim) -> None:
-    if keep.sum() < dimension + 2:
-        raise FitError(
-            f"Only {count_in_words(int(keep.sum()), 'evaluation')} within reach of the best log density; the others "
-            "are more than "
-            f"{contour_depth(settings.depth, dimension):.0f} nats below it. Add evaluations near the best "
-            "point, or check that the log density has no spike there."
-        )
+def _too_few(keep: Bool[ndarray, " n"], dimension: int, settings: Trim) -> FitError:
+    return FitError(
+        f"Only {count_in_words(int(keep.sum()), 'evaluation')} within reach of the best log density; the others "
+        f"are more than {contour_depth(settings.depth, dimension):.0f} nats below it. Add evaluations near the best "
+        "point, or check that the log density has no spike there."
+    )
 
 
 def _keep(
