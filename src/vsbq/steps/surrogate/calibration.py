@@ -83,7 +83,7 @@ def calibrate(
     """
     observed = regression[2] if observed is None else observed
     rows = stratified_rows(regression[0], level, MOST_ROWS, rng)
-    regression, level = Regression(*regression).take(rows), level[rows]
+    regression, level = regression.take(rows), level[rows]
     try:
         tester = _Tester(hyp, regression, fit_summed(hyp, inducing, regression))
     except NotPositiveDefinite:
