@@ -171,6 +171,57 @@ def sgpr_posterior(theta, inducing, points, values, noise_variance, x, jitter=JI
     return mean, kernel(theta, x, x) - project @ kzz @ project.T + project @ r @ project.T
 
 
+# With gradients: (values, then gradients place by place), by autodiff of the kernel and of the mean
+
+
+def _one(theta, a, b):
+    return kernel(theta, a[None], b[None])[0, 0]
+
+
+def sloped_cross(theta, points, sloped, z):
+    """Covariance of values at points and of gradients at `sloped` with the values at z."""
+    theta = jnp.asarray(theta)
+    slope = jax.vmap(jax.vmap(jax.grad(_one, argnums=1), (None, None, 0)), (None, 0, None))
+    by_place = jnp.moveaxis(slope(theta, sloped, z), 2, 1).reshape(-1, len(z))
+    return jnp.concatenate([kernel(theta, points, z), by_place])
+
+
+def sloped_rest(theta, points, values, sloped, gradients):
+    """What the mean leaves of values and gradients."""
+    theta = jnp.asarray(theta)
+    slope = jax.vmap(jax.grad(lambda x: prior_mean(theta, x[None])[0]))(sloped)
+    return jnp.concatenate([values - prior_mean(theta, points), (gradients - slope).ravel()])
+
+
+def sloped_noise(theta, noise_variance, sloped_noise_variance):
+    """Variances of the noise: of a derivative, that of its place in units of the squared length scale."""
+    theta = jnp.asarray(theta)
+    per_scale = sloped_noise_variance[:, None] / unpack(theta).scales ** 2
+    return jnp.concatenate([noise_variance, per_scale.ravel()])
+
+
+def sloped_bound(theta, inducing, points, values, noise_variance, rows, gradients, jitter=JITTER):
+    """GP-ELBO of values and of gradients at some rows, with dense matrices."""
+    theta = jnp.asarray(theta)
+    sloped, h = points[rows], unpack(theta)
+    cross = sloped_cross(theta, points, sloped, inducing)
+    q = cross @ jnp.linalg.solve(inducing_kernel(theta, inducing, jitter), cross.T)
+    noise = sloped_noise(theta, noise_variance, noise_variance[rows])
+    rest = sloped_rest(theta, points, values, sloped, gradients)
+    own = h.output_variance * jnp.concatenate([jnp.ones(len(points)), jnp.tile(h.scales**-2.0, len(rows))])
+    return log_normal(rest, 0.0, q + jnp.diag(noise)) - 0.5 * ((own - jnp.diag(q)) / noise).sum()
+
+
+def sloped_covariance(theta, points, sloped):
+    """The covariance of values and gradients among themselves."""
+    theta = jnp.asarray(theta)
+    both = jax.vmap(jax.vmap(jax.jacfwd(jax.grad(_one, argnums=1), argnums=2), (None, None, 0)), (None, 0, None))
+    k, d = sloped.shape
+    to_values = sloped_cross(theta, points, sloped, points)
+    among = jnp.moveaxis(both(theta, sloped, sloped), 2, 1).reshape(k * d, k * d)
+    return np.asarray(jnp.hstack([to_values, jnp.vstack([to_values[len(points) :].T, among])]))
+
+
 def greedy(cov, noise_variance, count):
     """Plain greedy variance selection (Eq. 20): solve for Q anew at every pivot."""
     chosen: list[int] = []

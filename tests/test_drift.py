@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 import reference
 from vsbq.numerics import drift, sgpr
 from vsbq.numerics.kernel import Hyperparameters, kernel
+from vsbq.numerics.observations import Regression, fit_factors
 
 
 def fitted(rng, d, n=60):
@@ -40,6 +41,37 @@ def test_it_is_a_gp_whose_mean_has_unknown_coefficients(d, rng):
     assert_allclose(found, wanted, rtol=1e-5, atol=1e-5 * np.abs(wanted).max())
     alone = sgpr.predict_covariance(hyp, factors, x, x)
     assert np.abs(alone - wanted).max() > 0.1 * np.abs(wanted).max()  # it is no small part far out
+
+
+def test_gradients_leave_less_open(rng):
+    """Derivatives of φ and of the kernel, by differences, as further evaluations of the same GP."""
+    hyp, points, noise, _ = fitted(rng, 2, 12)
+    gradients, x, step = np.where(np.arange(24).reshape(12, 2) // 2 % 3, 0.0, np.nan), rng.uniform(-4, 4, (30, 2)), 1e-4
+    rows, scales, sd = np.flatnonzero(np.arange(12) % 3), np.exp(hyp.log_scales), drift.prior_sd(2)
+    seen = Regression(points, np.zeros(12), noise, gradients)
+    inducing = np.concatenate(
+        [points, *(points[rows] + side * np.diag(scales)[i] for side in (-0.3, 0.3) for i in (0, 1))]
+    )
+    found, _ = fit_factors(hyp, inducing, seen)
+
+    def whole(a, b):
+        return kernel(a, b, hyp) + (drift.features(a, hyp) * sd**2) @ drift.features(b, hyp).T
+
+    def seen_by(function):
+        slopes = [
+            (function(points[rows] + step * e) - function(points[rows] - step * e)) / (2 * step) * scale
+            for e, scale in zip(np.eye(2), scales, strict=True)
+        ]
+        return np.concatenate([function(points), *slopes])
+
+    cross = seen_by(lambda a: whole(a, x))
+    among = seen_by(lambda a: seen_by(lambda b: whole(b, a)).T)
+    wanted = whole(x, x) - cross.T @ np.linalg.solve(
+        among + np.diag(np.concatenate([noise, *[noise[rows]] * 2])), cross
+    )
+    open_ = drift.spread(drift.fit_drift(hyp, found, points, noise, gradients), hyp, found, x)
+    total = sgpr.predict_covariance(hyp, found, x, x) + open_.T @ open_
+    assert_allclose(total, wanted, rtol=0.02, atol=0.02 * np.abs(wanted).max())
 
 
 def test_features_are_all_quadratics(rng):

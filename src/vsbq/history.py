@@ -57,6 +57,7 @@ class Trimmed(NamedTuple):
     merged: int
     zero_density: int
     at_edge: int
+    steps: int = 0  # of finite differences, which became gradients
 
 
 class SurrogateFit(NamedTuple):

@@ -63,6 +63,7 @@ class Steps:
         """The algorithm as published."""
         return cls(
             noise=None,
+            trim=Trim(gradients=False),
             surrogate=PublishedGP(),
             mixture=PublishedMixture(),
             refinement=None,

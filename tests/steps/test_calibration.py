@@ -7,6 +7,7 @@ import pytest
 
 from vsbq.numerics import sgpr
 from vsbq.numerics.kernel import Hyperparameters, kernel
+from vsbq.numerics.observations import Regression
 from vsbq.numerics.subset import stratified_rows
 from vsbq.steps.surrogate.calibration import MOST_ROWS, OUTERMOST, calibrate, cut_blocks
 
@@ -49,7 +50,7 @@ def test_without_a_block_the_mean_is_that_of_a_fit_without_it(passes, rng):
     points, values = draw_function(rng, 1.0)
     hyp, noise = hyperparameters(1.0, output=0.1 if passes else 1.0), np.full(len(values), 0.01)
     inducing = points[::3].copy()
-    data = points, values, noise
+    data = Regression(points, values, noise)
     found = calibrate(hyp, inducing, data, LEVEL_SCALE * values, np.random.default_rng(0), passes)
     assert found.passes == passes
     again = np.random.default_rng(0)  # the same blocks
@@ -59,7 +60,7 @@ def test_without_a_block_the_mean_is_that_of_a_fit_without_it(passes, rng):
     x = rng.uniform(-3, 3, (50, 2))
 
     def mean(kept):
-        part = [column[kept] for column in data]
+        part = data.take(kept)[:3]
         factors = sgpr.with_residual_passes(hyp, sgpr.fit_factors(hyp, inducing, *part)[0], *part, passes)
         return sgpr.predict_mean(hyp, factors, x)
 
@@ -72,14 +73,18 @@ def test_without_a_block_the_mean_is_that_of_a_fit_without_it(passes, rng):
 
 def test_too_few_points_for_blocks_say_nothing(rng):
     points = rng.uniform(-3, 3, (14, 2))
-    found = calibrate(hyperparameters(1.0), points[::3].copy(), (points, points[:, 0], np.ones(14)), points[:, 1], rng)
+    found = calibrate(
+        hyperparameters(1.0), points[::3].copy(), Regression(points, points[:, 0], np.ones(14)), points[:, 1], rng
+    )
     assert found[:4] == (None, 0, 0.0, None)
     assert found.errors == ()
 
 
 def test_fewer_points_are_held_out_in_fewer_blocks(rng):
     points = rng.uniform(-3, 3, (35, 2))
-    found = calibrate(hyperparameters(1.0), points[::3].copy(), (points, points[:, 0], np.ones(35)), points[:, 1], rng)
+    found = calibrate(
+        hyperparameters(1.0), points[::3].copy(), Regression(points, points[:, 0], np.ones(35)), points[:, 1], rng
+    )
     assert 3 <= len(found.without) <= 7
     assert found.tested == pytest.approx(35 / 50)
 
@@ -90,7 +95,7 @@ def test_passes_help_where_the_prior_draws_too_much_and_not_where_there_is_only_
     values = signal * np.sin(3 * points[:, 0]) + rng.standard_normal(3000)
     # Too narrow for the signal; too rough for its absence.
     hyp = Hyperparameters(np.log([0.3]), np.log(0.1 if signal else 3.0), 0.0, np.zeros(1), np.log([1e3]))
-    data = points, values, np.ones(3000)
+    data = Regression(points, values, np.ones(3000))
     inducing = np.linspace(-3, 3, 100)[:, None]
     for seed in range(3):
         blocks = partial(calibrate, hyp, inducing, data, np.zeros(3000), np.random.default_rng(seed))
@@ -109,7 +114,7 @@ TURNED = np.array([[0.8, 0.6], [-0.5, 2.0]])
 def test_the_outermost_are_predicted_by_a_fit_without_them(axes, passes, rng):
     points, values = draw_function(rng, 1.0)
     hyp, noise, inducing = hyperparameters(1.0), np.full(len(values), 0.01), points[::3].copy()
-    found = calibrate(hyp, inducing, (points, values, noise), LEVEL_SCALE * values, rng, passes, axes)
+    found = calibrate(hyp, inducing, Regression(points, values, noise), LEVEL_SCALE * values, rng, passes, axes)
 
     def fitted(rows):
         return sgpr.fit_factors(hyp, inducing, points[rows], values[rows], noise[rows])[0]
@@ -130,7 +135,7 @@ def test_the_outermost_are_predicted_by_a_fit_without_them(axes, passes, rng):
 def test_only_the_better_evaluations_have_sides(rng):
     points, values = draw_function(rng, 1.0)
     level = np.where(points[:, 0] > 1.0, -1e3, 0.0)
-    data = points, values, np.full(len(values), 0.01)
+    data = Regression(points, values, np.full(len(values), 0.01))
     found = calibrate(hyperparameters(1.0), points[::3].copy(), data, level, rng, 0, np.eye(2)).sides
     near = points[points[:, 0] <= 1.0]
     np.testing.assert_allclose(found.ends, [*near.max(axis=0), *-near.min(axis=0)])
@@ -138,7 +143,7 @@ def test_only_the_better_evaluations_have_sides(rng):
 
 def test_no_axes_have_no_sides_and_too_few_blocks_do(rng):
     points, values = draw_function(rng, 1.0, n=14)
-    data = points, values, np.full(14, 0.01)
+    data = Regression(points, values, np.full(14, 0.01))
     found = [calibrate(hyperparameters(1.0), points[::3].copy(), data, values, rng, 0, axes) for axes in (None, TURNED)]
     assert found[0].sides is None
     assert found[1].without is None
@@ -162,7 +167,9 @@ def test_above_the_top_a_surrogate_is_believed_as_far_as_it_foretells_the_highes
     )
     wrong = right._replace(mean_log_widths=np.full(2, 1.0))
     noise = np.full(len(values), 1e-4)
-    good, bad = (calibrate(hyp, points[::3].copy(), (points, values, noise), values, rng) for hyp in (right, wrong))
+    good, bad = (
+        calibrate(hyp, points[::3].copy(), Regression(points, values, noise), values, rng) for hyp in (right, wrong)
+    )
     assert good.rise > 1.0
     assert good.rise > 4 * bad.rise > 0
 
@@ -171,7 +178,7 @@ def test_the_belief_above_the_top_is_an_error_of_curvature(rng):
     """h nats above the others and missed by e: until e (x/h)² is one nat."""
     points, values = hill(rng, 1.0)
     hyp, noise, inducing = hyperparameters(1.0), np.full(len(values), 0.01), points[::3].copy()
-    found = calibrate(hyp, inducing, (points, values, noise), values, rng)
+    found = calibrate(hyp, inducing, Regression(points, values, noise), values, rng)
     high = values >= np.sort(values)[-round(OUTERMOST * len(values))]
     factors = sgpr.fit_factors(hyp, inducing, points[~high], values[~high], noise[~high])[0]
     residual = values[high] - sgpr.predict_mean(hyp, factors, points[high])

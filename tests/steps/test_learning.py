@@ -169,6 +169,7 @@ def test_a_coordinate_follows_another_in_units_of_their_spread(rng):
 BOUNDS = {
     "sparse": lambda: bound_at(np.arange(0, 60, 4), sgpr.Workspace(15 * 60)),
     "exact": lambda: exact.evidence_and_gradient,
+    "sloped": lambda: bound_at(np.arange(0, 72, 4), sgpr.Workspace(1)),
 }
 
 
@@ -181,9 +182,16 @@ def somewhere(rng):
     return data, theta
 
 
+def sloped(data):
+    """The same with gradients at two points of three, and candidates beside some points."""
+    known = np.arange(60)[:, None] % 3 > 0
+    return data._replace(gradients=np.where(known, -data.points, np.nan), beside=data.points[:12] + 0.3)
+
+
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_gradient_by_everything_that_is_learnt(bound, somewhere):
     data, theta = somewhere
+    data = sloped(data) if bound == "sloped" else data
     objective, step = _objective(BOUNDS[bound](), data, 3), 1e-5
     wanted = [(objective(theta + e)[0] - objective(theta - e)[0]) / (2 * step) for e in step * np.eye(len(theta))]
     got, nearby = objective(theta)[1], objective(theta + 1e-4)[1]
@@ -199,6 +207,10 @@ def test_turned_coordinates_are_those_of_points_turned_by_hand(bound, somewhere)
     learnt = Learnt.unpack(theta, 3)
     b = learnt.coordinates
     turned = data._replace(points=data.points @ b.T)
+    if bound == "sloped":
+        data = sloped(data)
+        slopes = data.gradients @ np.linalg.inv(b)
+        turned = turned._replace(gradients=slopes, beside=data.beside @ b.T)
     there = learnt.hyp._replace(mean_location=b @ learnt.hyp.mean_location)
     straight = np.concatenate([there.pack(), [learnt.log_strength]])
     value, _ = _objective(BOUNDS[bound](), data, 3)(theta)

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from toy import cloud, training_set, wavy
+from toy import cloud, normal, training_set, wavy
 
 import reference
 from vsbq.numerics.contours import contour_depth
-from vsbq.steps.surrogate.shaped_data import NUGGET, Learnt, ShapedData, Shaping, SparseGP
+from vsbq.numerics.kernel import Hyperparameters
+from vsbq.steps.surrogate.shaped_data import BESIDE, NUGGET, Learnt, ShapedData, Shaping, SparseGP
 
 
 @pytest.fixture
@@ -27,8 +28,28 @@ def test_total_noise_is_that_of_the_evaluations_and_of_the_shaping(training):
     observed = np.maximum(training.noise_sd**2, NUGGET)
     assert_allclose(data.noise(), observed + curve**2)
     assert_allclose(data.noise(np.log(3.0)), observed + 9 * curve**2)
-    for got, wanted in zip(data.regression(np.log(3.0)), (*data[:2], data.noise(np.log(3.0))), strict=True):
+    for got, wanted in zip(data.regression(np.log(3.0))[:3], (*data[:2], data.noise(np.log(3.0))), strict=True):
         assert_array_equal(got, wanted)
+
+
+def test_gradients_near_the_top_come_first_and_have_inducing_points_beside(rng):
+    points = cloud(rng, 30)
+    known = np.arange(30)[:, None] % 2 > 0
+    sloped = replace(training_set(points, normal(points)), gradients=np.where(known, -points, np.nan))
+    data, hyp = ShapedData.shaped(sloped, SparseGP()), Hyperparameters.unpack(reference.random_theta(rng, 2))
+    fewer = data.fewer_gradients(6)
+    kept = np.isfinite(fewer.gradients).all(axis=1)
+    assert kept.sum() == 6
+    assert normal(points)[kept].min() > normal(points)[known[:, 0] & ~kept].max()
+    inducing, owner = fewer.candidates(hyp)
+    assert len(inducing) == len(owner) == fewer.most_inducing == 30 + 12
+    assert_array_equal(inducing[:30], points)
+    off = np.abs(inducing - points[owner])[30:] / np.exp(hyp.log_scales)
+    assert_allclose(np.sort(off, axis=1), np.tile([0.0, BESIDE], (12, 1)), atol=1e-12)
+    assert_allclose(off.sum(axis=0), 6 * BESIDE)  # each axis alike
+    assert set(owner[30:]) == set(np.flatnonzero(kept))
+    turned = data.turned(np.array([[1.0, 0.0], [0.5, 1.0]]))
+    assert_allclose((turned.gradients * turned.points).sum(axis=1), (data.gradients * points).sum(axis=1))
 
 
 def test_levels_say_how_low_an_evaluation_is(training):
@@ -52,7 +73,8 @@ def test_a_constant_does_not_matter(training):
 
 def test_rows_can_be_taken(training):
     data, rows = ShapedData.shaped(training, SparseGP()), np.array([3, 1, 4, 1])
-    for part, whole in zip(data.take(rows), data, strict=True):
+    assert data.gradients is data.take(rows).gradients is data.beside is None
+    for part, whole in zip(data.take(rows)[:4], data[:4], strict=True):
         assert_array_equal(part, whole[rows])
 
 

@@ -54,6 +54,20 @@ def test_a_normal_is_the_mean_function_and_needs_little_more(rng):
     assert told.miss < 0.01
 
 
+def test_gradients_tell_what_values_cannot(rng):
+    """Errors of three surrogates of thirty places each, as shares of those without gradients: .02 to .73 in five."""
+    ratios = []
+    for _ in range(3):
+        points, new = cloud(rng, 30), cloud(rng, 300, spread=1.0)
+        errors = []
+        for gradients in (-points + np.cos(2 * points), None):  # of `wavy`
+            training = replace(training_set(points, wavy(points)), gradients=gradients)
+            surrogate, _, _ = fit_sparse_gp(training, SparseGP(turn=False), np.random.default_rng(0), QUIET)
+            errors.append(np.sqrt(np.mean((surrogate.mean(new) - wavy(new)) ** 2)))
+        ratios.append(errors[0] / errors[1])
+    assert np.exp(np.mean(np.log(ratios))) < 0.5
+
+
 # Coordinates
 
 

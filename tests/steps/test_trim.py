@@ -37,6 +37,29 @@ def cloud(rng):
     return points, values
 
 
+# Gradients
+
+
+def test_gradients_go_with_their_places(rng):
+    """Through sorting, trimming and a change of coordinates."""
+    places = rng.normal(size=(30, 2))
+    places[7] *= 60  # hopeless
+    one, other = 1e-8 * np.eye(2)
+    points = np.concatenate([places, places + one, places + other])[rng.permutation(90)]
+    given = evaluations(points, -0.5 * (points**2).sum(axis=1))
+    training, info = trim_evaluations(given, Trim())
+    assert (info.given, info.kept, info.steps, info.merged, info.trimmed) == (90, 29, 60, 0, 1)
+    assert_allclose(training.gradients, -training.points, atol=1e-6)
+    by = np.array([[2.0, 0.0], [0.7, 0.5]])
+    turned, back = training.turned(by), np.linalg.inv(by)
+    assert_allclose(turned.gradients, -turned.points @ back.T @ back, atol=1e-5)
+    rows = np.arange(29) < 4
+    assert_array_equal(training.without(rows, np.zeros(1, dtype=bool)).gradients, training.gradients[4:])
+    plain, info = trim_evaluations(given, Trim(gradients=False))
+    assert plain.gradients is None
+    assert (info.kept, info.steps) == (87, 0)
+
+
 # Which evaluations stay
 
 
@@ -55,7 +78,7 @@ def test_the_threshold_is_that_of_the_table(d, n_sigma, rng):
 
 def test_nothing_is_trimmed_from_a_shallow_set(cloud):
     training, info = trim_evaluations(evaluations(*cloud), Trim())
-    assert info == (60, 60, 0, 0, 0, 0)
+    assert info == (60, 60, 0, 0, 0, 0, 0)
     assert training.dimension == 2
     assert_array_equal(training.noise_sd, 0.0)
 

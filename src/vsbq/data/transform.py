@@ -78,6 +78,14 @@ class InferenceSpace:
         """log |dx/du|: added to a log density of the user's space, it gives that of inference space."""
         return _log_slope(u * self.scale + self.centre, self.bending).sum(axis=1) + float(np.log(self.scale).sum())
 
+    def gradient(self, u: Float[ndarray, "n d"], gradient: Float[ndarray, "n d"]) -> Float[ndarray, "n d"]:
+        """The gradient of the log density of inference space at u, from that of the user's space."""
+        v = u * self.scale + self.centre
+        bend = np.zeros_like(v)  # of `_log_slope`
+        for i, kind in enumerate(self.bending.kind):
+            bend[:, i] = {"both": -v[:, i], "lower": 1.0, "upper": -1.0}.get(kind, 0.0)
+        return np.asarray((gradient * np.exp(_log_slope(v, self.bending)) + bend) * self.scale)
+
     def at_edge(self, points: Float[ndarray, "n d"]) -> Bool[ndarray, " n"]:
         """Which points `forward` moves off a bound."""
         low, high = points - self.bending.lower, self.bending.upper - points

@@ -16,6 +16,7 @@ import numpy as np
 
 from vsbq._typing import Float, ndarray
 from vsbq.numerics import linalg
+from vsbq.numerics.gradients import Slopes, columns
 from vsbq.numerics.kernel import Hyperparameters, kernel
 from vsbq.numerics.sgpr import CHUNK, Factors
 
@@ -44,18 +45,26 @@ def prior_sd(dimension: int) -> Float[ndarray, " p"]:
 
 
 def fit_drift(
-    hyp: Hyperparameters, factors: Factors, points: Float[ndarray, "n d"], noise_variance: Float[ndarray, " n"]
+    hyp: Hyperparameters,
+    factors: Factors,
+    points: Float[ndarray, "n d"],
+    noise_variance: Float[ndarray, " n"],
+    gradients: Float[ndarray, "n d"] | None = None,
 ) -> Drift:
-    """What evaluations at these points, with this noise, leave open of the mean; memory does not grow with n.
+    """What evaluations at these points, with this noise, leave open of the mean; memory does not grow with n. Gradients
+    count where they are known, whatever they are.
 
     Fᵀ (Q + S)⁻¹ F is r(X)ᵀ S⁻¹ r(X) + W_Fᵀ K_ZZ W_F: a sum of squares, in which rounding errors of W_F show as what the
     kernel leaves of φ. As a difference, of huge numbers, it would be lost to them.
     """
     sd = prior_sd(points.shape[1])
+    slopes = None if gradients is None else Slopes.known(points, gradients, noise_variance)
     projection = np.zeros((len(factors.inducing), len(sd)))
     for rows in _chunks(len(points)):
         block = kernel(factors.inducing, points[rows], hyp) / noise_variance[rows]
         projection += linalg.product(block, features(points[rows], hyp))
+    for block, phi, noise in _derivatives(hyp, factors, slopes):
+        projection += linalg.product(block / noise, phi)
     half = linalg.solve_lower(factors.chol_v, linalg.solve_lower(factors.chol_kernel, np.asfortranarray(projection)))
     lifted = linalg.solve_lower(factors.chol_v, half, transpose=True)
     weights = linalg.solve_lower(factors.chol_kernel, lifted, transpose=True)
@@ -64,9 +73,30 @@ def fit_drift(
     for rows in _chunks(len(points)):
         left = _open_part(weights, hyp, factors, points[rows]) * sd / np.sqrt(noise_variance[rows])[:, None]
         precision += linalg.product(left.T, left)
+    for block, phi, noise in _derivatives(hyp, factors, slopes):
+        left = (phi - linalg.product(block.T, weights)) * sd / np.sqrt(noise)[:, None]
+        precision += linalg.product(left.T, left)
     values, vectors = np.linalg.eigh(precision)
     root = sd[:, None] * vectors / np.sqrt(np.maximum(values, 1.0))
     return Drift(np.ascontiguousarray(weights), np.ascontiguousarray(root))
+
+
+def _derivatives(
+    hyp: Hyperparameters, factors: Factors, slopes: Slopes | None
+) -> Iterator[tuple[Float[ndarray, "m b"], Float[ndarray, "b p"], Float[ndarray, " b"]]]:
+    """Of derivatives in blocks: the covariance with the inducing values, ℓᵢ ∂φ/∂xᵢ, and the noise."""
+    if slopes is None:
+        return
+    i, j = np.triu_indices(slopes.points.shape[1])
+    ratios = np.exp(hyp.log_scales - hyp.mean_log_widths)
+    for rows in _chunks(len(slopes.points)):
+        x = slopes.points[rows]
+        z = (x - hyp.mean_location) / np.exp(hyp.mean_log_widths)
+        blocks = columns(hyp, factors.inducing, x, kernel(factors.inducing, x, hyp))
+        for block, axis, ratio in zip(blocks, np.eye(z.shape[1]), ratios, strict=True):
+            linear = np.tile(axis, (len(z), 1))
+            phi = np.column_stack([np.zeros(len(z)), linear, axis[i] * z[:, j] + z[:, i] * axis[j]])
+            yield block, ratio * phi, slopes.noise_variance[rows]
 
 
 def _open_part(

@@ -190,12 +190,12 @@ def bound_and_gradient(
     lifted_beta = linalg.product_vector(whiten.T, beta)
     residual = scaled - linalg.product_vector(u.T, beta)
     moments, column = _moments(lifted, lifted_beta, ks, u, residual, points)
-    w_zz = _by_inducing_kernel(whiten, v - 2 * np.eye(m) + v_inverse + np.outer(beta, beta))
+    w_zz = by_inducing_kernel(whiten, v - 2 * np.eye(m) + v_inverse + np.outer(beta, beta))
     on_diagonal = jitter * hyp.output_variance * float(np.trace(w_zz))
     w_zz *= kernel_zz
     to_output = 2 * (column.sum() + float(w_zz.sum()) + on_diagonal) - trace
-    spread = _spread(inducing, points, moments, column, w_zz)
-    by_theta, by_coordinates = chain_rule(hyp, points, spread, to_output, residual / noise_sd)
+    apart = spread(inducing, points, moments, column, w_zz)
+    by_theta, by_coordinates = chain_rule(hyp, points, apart, to_output, residual / noise_sd)
     by_noise = residual * scaled - column - 1.0 + hyp.output_variance / noise_variance
     return Gradient(value, by_theta, by_noise, by_coordinates)
 
@@ -221,13 +221,13 @@ def _moments(
     return moments, column
 
 
-def _by_inducing_kernel(whiten: Float[ndarray, "m m"], t: Float[ndarray, "m m"]) -> Float[ndarray, "m m"]:
+def by_inducing_kernel(whiten: Float[ndarray, "m m"], t: Float[ndarray, "m m"]) -> Float[ndarray, "m m"]:
     """∂/∂K_ZZ = −½ L⁻ᵀ T L⁻¹ with T = (∂/∂U) Uᵀ; `whiten` is L⁻¹."""
     half = linalg.times_lower(whiten, np.asfortranarray(t), transpose=True)
     return -0.5 * linalg.times_lower(whiten, np.asfortranarray(half.T), transpose=True)
 
 
-def _spread(
+def spread(
     inducing: Float[ndarray, "m d"],
     points: Float[ndarray, "n d"],
     moments: Float[ndarray, "m f"],
@@ -271,44 +271,6 @@ def fit_factors(
     stats = statistics(hyp, inducing, chol, points, values, noise_variance)
     factors = posterior_factors(inducing, chol, jitter, stats)
     return factors, bound_value(stats, factors.chol_v, len(points))
-
-
-class Summed(NamedTuple):
-    """A sparse GP with the sums over evaluations that it is made of, from which some can be taken away again."""
-
-    factors: Factors
-    sums: Statistics
-    whiten: Float[ndarray, "m m"]  # L⁻¹
-
-
-def fit_summed(
-    hyp: Hyperparameters,
-    inducing: Float[ndarray, "m d"],
-    points: Float[ndarray, "n d"],
-    values: Float[ndarray, " n"],
-    noise_variance: Float[ndarray, " n"],
-) -> Summed:
-    """The sparse posterior, ready for evaluations to be held out."""
-    chol, jitter = factorise_inducing(hyp, inducing)
-    whiten = linalg.inverse_lower(chol)
-    sums = statistics(hyp, inducing, chol, points, values, noise_variance, whiten=whiten)
-    return Summed(posterior_factors(inducing, chol, jitter, sums), sums, whiten)
-
-
-def without(
-    hyp: Hyperparameters,
-    whole: Summed,
-    points: Float[ndarray, "h d"],
-    values: Float[ndarray, " h"],
-    noise_variance: Float[ndarray, " h"],
-) -> Factors:
-    """The sparse posterior without these evaluations: their part of the sums is taken off, for O(m² h + m³) instead of
-    a new pass over all others. V keeps its size, and so does its rounding error.
-    """
-    factors, sums, whiten = whole
-    part = statistics(hyp, *factors[:2], points, values, noise_variance, whiten=whiten)
-    rest = Statistics(*(total - some for total, some in zip(sums, part, strict=True)))  # type: ignore[operator]
-    return posterior_factors(factors.inducing, factors.chol_kernel, factors.jitter, rest)
 
 
 def with_implied_passes(factors: Factors, passes: int) -> Factors:

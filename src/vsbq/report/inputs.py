@@ -66,6 +66,7 @@ def _counts(history: History | None, evaluations: Evaluations | None) -> list[tu
         ("used for the fit", count(trimmed.kept)),
         ("left out as far too low", _with_note(trimmed.trimmed, "they say nothing about where the posterior is")),
         ("merged because the point was repeated", count(trimmed.merged)),
+        *([("steps of finite differences, used as gradients", count(trimmed.steps))] if trimmed.steps else []),
         ("with a density of zero (−inf)", _with_note(trimmed.zero_density, "they tell where the density ends")),
         ("on a bound, moved inwards by a tiny distance", count(trimmed.at_edge)),
     ]

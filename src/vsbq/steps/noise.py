@@ -9,7 +9,7 @@ strong, so that evaluations that are what they are said to be stay as they are.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -70,7 +70,7 @@ def settle_noise(
         sure = abs(np.log(replicates.variance)) > 4 * np.sqrt(2 / replicates.freedom) or not noisy
     else:
         # Without a given noise, the evaluations are trimmed as the exact ones that they are said to be.
-        training, _ = trim_evaluations(valued if noisy else evaluations.take(finite), trim)
+        training, _ = trim_evaluations(valued if noisy else evaluations.take(finite), replace(trim, gradients=False))
         factor, gain = _learnt_factor(training, noisy, settings, rng)
         sure = gain > settings.least_gain
     logger.info(

@@ -7,7 +7,7 @@ are the formulas, the starts, and the test of the surrogate's error bars.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -65,6 +65,7 @@ class PublishedGP:
         self, training: TrainingSet, rng: np.random.Generator, progress: Progress
     ) -> tuple[Surrogate, TrainingSet, SurrogateFit]:
         """The sparse GP of all evaluations."""
+        training = replace(training, gradients=None)  # the published algorithm knows values alone
         settings = SparseGP(shaping=self.shaping, inducing_per_dimension=self.inducing_per_dimension)
         count = settings.first_inducing(training.dimension)
         first = with_levels(training, settings, rng, by_value=True)

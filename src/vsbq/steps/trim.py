@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vsbq._typing import Bool, Float, Int, ndarray
+from vsbq.data.differences import find_gradients
 from vsbq.data.evaluations import Evaluations
 from vsbq.data.transform import GRID, InferenceSpace, ModelSpace, WhitenedSpace, infer_space
 from vsbq.errors import Argument, FitError, count_in_words
@@ -17,10 +18,12 @@ from vsbq.numerics.contours import HOPELESS, contour_depth
 
 @dataclass(frozen=True, kw_only=True)
 class Trim:
-    """Drop evaluations that are surely more than `depth` standard deviations' worth of log density below the best."""
+    """Drop evaluations that are surely more than `depth` standard deviations' worth of log density below the best, and
+    make gradients of finite differences."""
 
     depth: float = HOPELESS
     confidence: float = 1.96  # β of the lower and upper confidence bounds
+    gradients: bool = True  # False: steps of finite differences are evaluations like any others
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +32,8 @@ class TrainingSet:
 
     `level` is the best guess of the values without their noise: which points are high is asked of it, because the
     highest noisy value is mostly noise. `low` are places of evaluations that were dropped as hopeless, `zeros` those of
-    evaluations of zero density: the surrogate is fitted to neither.
+    evaluations of zero density: the surrogate is fitted to neither. `gradients` are known where an optimiser took
+    finite differences: a row for each evaluation, NaN where there is none; None if there are none at all.
     """
 
     space: ModelSpace
@@ -40,6 +44,7 @@ class TrainingSet:
     level: Float[ndarray, " n"]
     low: Float[ndarray, "g d"]
     zeros: Float[ndarray, "z d"]
+    gradients: Float[ndarray, "n d"] | None = None
 
     @property
     def dimension(self) -> int:
@@ -64,6 +69,7 @@ class TrainingSet:
             zeros=self.zeros @ by.T,
             values=self.values - shift,
             level=self.level - shift,
+            gradients=None if self.gradients is None else np.linalg.solve(by.T, self.gradients.T).T,
         )
 
     def smoothed(self, mean: Float[ndarray, " n"], variance: Float[ndarray, " n"]) -> TrainingSet:
@@ -87,6 +93,7 @@ class TrainingSet:
             values=self.values[kept],
             noise_sd=self.noise_sd[kept],
             level=self.level[kept],
+            gradients=None if self.gradients is None else self.gradients[kept],
             low=self.low[~low],
             zeros=np.concatenate([self.zeros, self.points[rows], self.low[low]]),
         )
@@ -97,6 +104,9 @@ class TrainingSet:
 
 def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[TrainingSet, Trimmed]:
     """Transform, merge duplicates, trim (Eq. 15), and put the rest in canonical order."""
+    given, found = evaluations, find_gradients(evaluations) if settings.gradients else None
+    if found is not None:
+        evaluations = found.evaluations
     space = infer_space(evaluations)
     finite = np.isfinite(evaluations.log_density)
     offset = float(evaluations.log_density[finite].max())
@@ -116,22 +126,30 @@ def trim_evaluations(evaluations: Evaluations, settings: Trim) -> tuple[Training
         )
     keep = _keep(values, merged.noise_sd, evaluations.dimension, settings)
     if keep.sum() < evaluations.dimension + 2:
-        raise FitError(
-            f"Only {count_in_words(int(keep.sum()), 'evaluation')} within reach of the best log density; the others "
-            "are more than "
-            f"{contour_depth(settings.depth, evaluations.dimension):.0f} nats below it. Add evaluations near the best "
-            "point, or check that the log density has no spike there."
-        )
+        if found is not None:  # too few places for what follows: their steps have to count
+            return trim_evaluations(given, replace(settings, gradients=False))
+        raise _too_few(keep, evaluations.dimension, settings)
     info = Trimmed(
-        given=len(evaluations),
+        given=len(given),
         kept=int(keep.sum()),
         trimmed=int((~keep & ~zero).sum()),
-        merged=len(evaluations) - len(merged.points),
+        merged=len(given) - len(merged.points) - (0 if found is None else found.steps),
         zero_density=int((~finite).sum()),
         at_edge=int(space.at_edge(merged.points).sum()),
+        steps=0 if found is None else found.steps,
     )
     kept = (u[keep], values[keep], merged.noise_sd[keep])
-    return TrainingSet(space, *kept, offset, level=values[keep], low=u[~keep & ~zero], zeros=u[zero]), info
+    gradients = None if found is None else found.gradients[order][keep]  # their points are distinct
+    places = {"low": u[~keep & ~zero], "zeros": u[zero]}
+    return TrainingSet(space, *kept, offset, level=values[keep], **places, gradients=gradients), info
+
+
+def _too_few(keep: Bool[ndarray, " n"], dimension: int, settings: Trim) -> FitError:
+    return FitError(
+        f"Only {count_in_words(int(keep.sum()), 'evaluation')} within reach of the best log density; the others "
+        f"are more than {contour_depth(settings.depth, dimension):.0f} nats below it. Add evaluations near the best "
+        "point, or check that the log density has no spike there."
+    )
 
 
 def _keep(

@@ -135,6 +135,8 @@ def _used_rows(post: Posterior, evaluations: Evaluations) -> Bool[ndarray, " n"]
         return None
     if trimmed != post.history.trimmed:
         return None
+    if trimmed.steps:  # they were used too
+        training, _ = trim_evaluations(evaluations, Trim(gradients=False))
     unique, group = np.unique(evaluations.points, axis=0, return_inverse=True)
     kept = {row.tobytes() for row in training.points}
     used = np.array([row.tobytes() in kept for row in training.space.forward(unique)])

@@ -13,8 +13,8 @@ from vsbq.numerics import linalg, sgpr
 from vsbq.numerics.contours import POSTERIOR, SURROUNDINGS, near_top
 from vsbq.numerics.kernel import Hyperparameters
 from vsbq.numerics.linalg import NotPositiveDefinite
+from vsbq.numerics.observations import Regression, Summed, fit_summed, without
 from vsbq.numerics.subset import cluster_centres, spread_rows, stratified_rows
-from vsbq.steps.surrogate.shaped_data import Regression
 
 __all__ = ["Block", "Calibration", "Sides", "beyond_noise", "calibrate", "cut_blocks"]
 
@@ -83,9 +83,9 @@ def calibrate(
     """
     observed = regression[2] if observed is None else observed
     rows = stratified_rows(regression[0], level, MOST_ROWS, rng)
-    regression, level = (regression[0][rows], regression[1][rows], regression[2][rows]), level[rows]
+    regression, level = regression.take(rows), level[rows]
     try:
-        tester = _Tester(hyp, regression, sgpr.fit_summed(hyp, inducing, *regression))
+        tester = _Tester(hyp, regression, fit_summed(hyp, inducing, regression))
     except NotPositiveDefinite:
         return Calibration(None, passes, 0.0, None, 0.0)
     near = np.flatnonzero(near_top(level, SURROUNDINGS, regression[0].shape[1]))
@@ -132,12 +132,12 @@ class _Tester(NamedTuple):
 
     hyp: Hyperparameters
     regression: Regression
-    whole: sgpr.Summed
+    whole: Summed
 
     def without(self, held: Int[ndarray, " h"]) -> sgpr.Factors | None:
         """The sparse GP of all others; None if it cannot be factorised."""
         try:
-            return sgpr.without(self.hyp, self.whole, *(column[held] for column in self.regression))
+            return without(self.hyp, self.whole, self.regression.take(held))
         except NotPositiveDefinite:
             return None
 
@@ -146,13 +146,13 @@ class _Tester(NamedTuple):
         factors = self.without(held)
         if factors is None:
             return None
-        points, values, _ = self.regression
+        points, values = self.regression.points, self.regression.values
         return np.asarray(values[held] - sgpr.predict_mean(self.hyp, factors, points[held]))
 
 
 def _outermost(tester: _Tester, near: Int[ndarray, " k"], axes: Float[ndarray, "d d"]) -> Sides:
     """Leave out the outermost of the better evaluations on each side of each axis, and predict them."""
-    points, values, noise = tester.regression
+    points, values, noise, _ = tester.regression
     directions = np.concatenate([axes, -axes])
     along = linalg.product(points, directions.T)
     # Where they cannot be predicted, anything is possible that the values show.
@@ -205,7 +205,7 @@ class _Judged(NamedTuple):
 
 def _judge(tester: _Tester, blocks: list[Block], passes: int) -> Iterator[tuple[_Judged, _Judged]]:
     """Each block, without residual passes and with them."""
-    points, values, noise = tester.regression
+    points, values, noise, _ = tester.regression
     plain = tester.whole.factors
     every = plain, sgpr.with_implied_passes(plain, passes)
     for block in blocks:

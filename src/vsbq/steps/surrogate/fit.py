@@ -12,17 +12,18 @@ from vsbq._typing import Float, Int, ndarray
 from vsbq.data.transform import WhitenedSpace
 from vsbq.errors import FitError
 from vsbq.history import SurrogateFit
-from vsbq.numerics import sgpr
+from vsbq.numerics import observations, sgpr
 from vsbq.numerics.contours import POSTERIOR, SURROUNDINGS, near_top
 from vsbq.numerics.drift import fit_drift
 from vsbq.numerics.inducing import greedy_inducing
 from vsbq.numerics.linalg import NotPositiveDefinite
+from vsbq.numerics.observations import Regression
 from vsbq.numerics.subset import stratified_rows
 from vsbq.progress import Progress, logger
 from vsbq.steps.surrogate.calibration import Calibration, beyond_noise, calibrate
 from vsbq.steps.surrogate.learning import Learning, learn_sparse, weak_prior
 from vsbq.steps.surrogate.model import Sister, Surrogate
-from vsbq.steps.surrogate.shaped_data import Learnt, Level, Regression, ShapedData, SparseGP
+from vsbq.steps.surrogate.shaped_data import Learnt, Level, ShapedData, SparseGP
 from vsbq.steps.surrogate.sisters import PART, Proposal, learn_sisters, ranked, sister_from, with_levels
 from vsbq.steps.trim import TrainingSet
 
@@ -139,11 +140,12 @@ def fit_proposal(proposal: Proposal, pool: Int[ndarray, " p"], count: int, setti
     """The sparse GP of all evaluations with proposed hyperparameters and coordinates."""
     training, learnt = proposal.training, proposal.learnt
     data = ShapedData.shaped(training, settings)
-    noise = data.noise(learnt.log_strength)
+    points, owner = data.take(pool).candidates(learnt.hyp)
+    noise = data.noise(learnt.log_strength)[pool][owner]
     stand_for = len(training) / len(pool)
-    rows = pool[greedy_inducing(learnt.hyp, data.points[pool], noise[pool], min(count, len(pool)), stand_for)]
+    rows = greedy_inducing(learnt.hyp, points, noise, min(count, len(points)), stand_for)
     regression = data.tempered(training, settings.shaping.noise_growth).regression(learnt.log_strength)
-    return fit_all(learnt, data.points[rows], regression, settings.residual_passes)
+    return fit_all(learnt, points[rows], regression, settings.residual_passes)
 
 
 def sister_of(
@@ -182,20 +184,20 @@ class FittedGP(NamedTuple):
 def fit_all(learnt: Learnt, inducing: Float[ndarray, "m d"], regression: Regression, passes: int) -> FittedGP:
     """The sparse GP of all evaluations, with residual passes, and its bound."""
     try:
-        plain, bound = sgpr.fit_factors(learnt.hyp, inducing, *regression)
+        plain, bound = observations.fit_factors(learnt.hyp, inducing, regression)
     except NotPositiveDefinite as error:
         raise FitError(
             "The kernel matrix of the surrogate cannot be factorised. Check the evaluations for parameters that "
             "move together or values that jump; vsbq.audit(evaluations) lists what looks odd."
         ) from error
-    passed = sgpr.with_residual_passes(learnt.hyp, plain, *regression, passes)
+    passed = observations.with_residual_passes(learnt.hyp, plain, regression, passes)
     return FittedGP(learnt, regression, plain, passed, passes, bound)
 
 
 def settled(tried: TriedOut) -> tuple[Surrogate, TrainingSet]:
     """The surrogate, and the training set with the levels that it predicts."""
     training, fitted, found = tried.proposal.training, tried.fitted, tried.found
-    points, _, noise = fitted.regression
+    points, _, noise, gradients = fitted.regression
     surrogate = Surrogate(
         training.space,
         fitted.learnt.hyp,
@@ -205,7 +207,7 @@ def settled(tried: TriedOut) -> tuple[Surrogate, TrainingSet]:
         found.tested,
         found.sides,
         rise=found.rise,
-        drift=fit_drift(fitted.learnt.hyp, fitted.plain, points, noise),
+        drift=fit_drift(fitted.learnt.hyp, fitted.plain, points, noise, gradients),
         passes=found.passes,
     )
     if (training.noise_sd > 0).any():

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vsbq._typing import Float, Int, ndarray
-from vsbq.numerics import sgpr
+from vsbq.numerics import gradients, sgpr
 from vsbq.numerics.contours import SURROUNDINGS
 from vsbq.numerics.inducing import greedy_inducing
 from vsbq.numerics.kernel import Hyperparameters
@@ -113,8 +113,15 @@ def _quadratic_start(data: ShapedData, spread: Float[ndarray, " d"]) -> Hyperpar
 
 
 def bound_at(inducing: Int[ndarray, " m"], workspace: sgpr.Workspace) -> Callable[..., sgpr.Gradient]:
-    """The GP-ELBO with given rows as inducing points."""
-    return lambda theta, x, y, noise: sgpr.bound_and_gradient(theta, x[inducing], x, y, noise, workspace)
+    """The GP-ELBO with given rows as inducing points; after the points' own come those of the points beside."""
+
+    def bound(theta: ndarray, x: ndarray, y: ndarray, noise: ndarray, *sloped: ndarray) -> sgpr.Gradient:
+        if not sloped:
+            return sgpr.bound_and_gradient(theta, x[inducing], x, y, noise, workspace)
+        slopes, beside = sloped
+        return gradients.bound_and_gradient(theta, np.concatenate([x, beside])[inducing], x, y, noise, slopes)
+
+    return bound
 
 
 def _objective(gradient: Callable[..., sgpr.Gradient], data: ShapedData, dimension: int) -> Objective:
@@ -123,8 +130,10 @@ def _objective(gradient: Callable[..., sgpr.Gradient], data: ShapedData, dimensi
     def objective(theta: Float[ndarray, " p"]) -> tuple[float, Float[ndarray, " p"]]:
         learnt = Learnt.unpack(theta, dimension)
         b = learnt.coordinates
-        points, values, noise = data.turned(b).regression(learnt.log_strength)
-        found = gradient(learnt.turned_hyp.pack(), points, values, noise)
+        turned = data.turned(b)
+        points, values, noise, slopes = turned.regression(learnt.log_strength)
+        more = () if slopes is None else (slopes, turned.beside)
+        found = gradient(learnt.turned_hyp.pack(), points, values, noise, *more)
         by_hyp = Hyperparameters.unpack(found.hyperparameters)
         by_hyp = by_hyp._replace(mean_location=b.T @ by_hyp.mean_location)
         by_strength = float(found.log_noise_sd @ (1.0 - data.observed / noise))
@@ -150,8 +159,14 @@ class Learning(NamedTuple):
     @classmethod
     def at(cls, level: Level, data: ShapedData) -> Learning:
         """What a level asks for, of evaluations that have been chosen."""
-        count = min(level.inducing * data.points.shape[1], len(data.points))
-        return cls(data, count, level.steps, level.rounds)
+        data, d = data.fewer_gradients(level.points), data.points.shape[1]  # as many derivatives as values at the most
+        count = level.inducing * d
+        if (
+            data.gradients is not None
+        ):  # gradients need more inducing points: as many as take no longer than values would
+            observations = data.most_inducing
+            count = max(count, round(count * (level.points * d / observations) ** 0.5))
+        return cls(data, min(count, data.most_inducing), level.steps, level.rounds)
 
 
 class LearntSparse(NamedTuple):
@@ -169,9 +184,10 @@ def learn_sparse(learning: Learning, prior: WeakPrior, start: Learnt, progress: 
     learnt, failures = start, 0
     bounds: list[float] = []
     for number in range(1, rounds + 1):
-        points = data.turned(learnt.coordinates).points
-        rows = greedy_inducing(learnt.turned_hyp, points, data.noise(learnt.log_strength), count)
-        found = prior.maximise(bound_at(rows, workspace), data, learnt, steps, LEAST_STEP)
+        points, owner = data.turned(learnt.coordinates).candidates(learnt.turned_hyp)
+        rows = greedy_inducing(learnt.turned_hyp, points, data.noise(learnt.log_strength)[owner], count)
+        beside = np.linalg.solve(learnt.coordinates, points[len(data.points) :].T).T
+        found = prior.maximise(bound_at(rows, workspace), data._replace(beside=beside), learnt, steps, LEAST_STEP)
         failures += found.failures
         learnt = prior.unpack(found.argument) if found.value > max(bounds, default=-np.inf) else learnt
         bounds.append(found.value)

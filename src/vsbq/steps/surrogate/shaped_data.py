@@ -9,15 +9,18 @@ import numpy as np
 
 from vsbq._typing import Bool, Float, Int, ndarray
 from vsbq.numerics.contours import NEGLIGIBLE, POSTERIOR, contour_depth
+from vsbq.numerics.gradients import places
 from vsbq.numerics.kernel import Hyperparameters
+from vsbq.numerics.observations import Regression
 from vsbq.numerics.shaping import shaping_sd
 from vsbq.steps.trim import TrainingSet
 
 #: Variance of a noise-free evaluation.
 NUGGET = 1e-5
 
-#: What a sparse GP is fitted to: points, values and the variances of their noise.
-Regression = tuple[Float[ndarray, "n d"], Float[ndarray, " n"], Float[ndarray, " n"]]
+#: Length scales between a place and the inducing points that stand for its gradient: near enough for their difference
+#: to be a derivative, far enough for what they explain to be more than rounding errors.
+BESIDE = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,12 +149,14 @@ class Learnt(NamedTuple):
 
 
 class ShapedData(NamedTuple):
-    """Arrays of a regression: inference points, values, variances of the noise and of the shaping noise."""
+    """Arrays of a regression: inference points, values, variances of the noise and of the shaping noise, gradients."""
 
     points: Float[ndarray, "n d"]
     values: Float[ndarray, " n"]
     observed: Float[ndarray, " n"]
     shaping: Float[ndarray, " n"]
+    gradients: Float[ndarray, "n d"] | None = None
+    beside: Float[ndarray, "b d"] | None = None  # further candidates for inducing points
 
     @classmethod
     def shaped(cls, training: TrainingSet, settings: SparseGP) -> ShapedData:
@@ -162,7 +167,8 @@ class ShapedData(NamedTuple):
     def curved(cls, training: TrainingSet, seen: Float[ndarray, " n"], shape: Shaping) -> ShapedData:
         """The same by a curve of its own, and by how high each evaluation is seen."""
         sd = shaping_sd(seen.max() - seen, shape.threshold(training, seen), shape.sd_min, shape.sd_med, shape.slope)
-        return cls(training.points, training.values, np.maximum(training.noise_sd**2, NUGGET), sd**2)
+        observed = np.maximum(training.noise_sd**2, NUGGET)
+        return cls(training.points, training.values, observed, sd**2, training.gradients)
 
     @property
     def noisy(self) -> bool:
@@ -174,8 +180,8 @@ class ShapedData(NamedTuple):
         return self.observed + np.exp(2 * log_strength) * self.shaping
 
     def regression(self, log_strength: float) -> Regression:
-        """What the numerics take: points, values, total noise variances."""
-        return self.points, self.values, self.noise(log_strength)
+        """What the numerics take: points, values, total noise variances, gradients."""
+        return Regression(self.points, self.values, self.noise(log_strength), self.gradients)
 
     def tempered(self, training: TrainingSet, growth: float) -> ShapedData:
         """The same with noise sds multiplied by √(1 + (growth · depth)²), the depth in units of the 3-sigma contour's.
@@ -197,8 +203,43 @@ class ShapedData(NamedTuple):
 
     def turned(self, by: Float[ndarray, "d d"]) -> ShapedData:
         """The same in coordinates that are multiplied by a matrix of determinant one."""
-        return self._replace(points=self.points @ by.T)
+        points = self.points @ by.T
+        if self.gradients is None:
+            return self._replace(points=points)
+        beside = None if self.beside is None else self.beside @ by.T
+        return self._replace(points=points, gradients=np.linalg.solve(by.T, self.gradients.T).T, beside=beside)
 
     def take(self, rows: Int[ndarray, " k"]) -> ShapedData:
         """Some of the rows."""
-        return ShapedData(*(column[rows] for column in self))
+        gradients = None if self.gradients is None else self.gradients[rows]
+        return ShapedData(self.points[rows], self.values[rows], self.observed[rows], self.shaping[rows], gradients)
+
+    def fewer_gradients(self, most: int) -> ShapedData:
+        """The same with the gradients of so many places at the most: those that count most, near the top."""
+        if self.gradients is None:
+            return self
+        rows = self._sloped
+        rows = rows[np.argsort(self.shaping[rows], kind="stable")[:most]]
+        fewer = np.full(self.gradients.shape, np.nan)
+        fewer[rows] = self.gradients[rows]
+        return self._replace(gradients=fewer)
+
+    def candidates(self, hyp: Hyperparameters) -> tuple[Float[ndarray, "c d"], Int[ndarray, " c"]]:
+        """Points that may become inducing points, and the point whose noise counts there: all points, and for each
+        gradient one beside its place along each axis, on one side or the other in turn."""
+        rows, every, d = self._sloped, np.arange(len(self.points)), self.points.shape[1]
+        if not len(rows):
+            return self.points, every
+        side = np.where(np.arange(len(rows)) % 2, -BESIDE, BESIDE)
+        steps = side[:, None, None] * np.diag(np.exp(hyp.log_scales))
+        beside = (self.points[rows, None, :] + steps).reshape(-1, d)
+        return np.concatenate([self.points, beside]), np.concatenate([every, np.repeat(rows, d)])
+
+    @property
+    def most_inducing(self) -> int:
+        """How many candidates there are."""
+        return len(self.points) + len(self._sloped) * self.points.shape[1]
+
+    @property
+    def _sloped(self) -> Int[ndarray, " k"]:
+        return np.arange(0) if self.gradients is None else places(self.gradients)

@@ -11,10 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from vsbq._typing import Int, ndarray
-from vsbq.numerics import exact, sgpr
+from vsbq.data.transform import WhitenedSpace
+from vsbq.numerics import exact
 from vsbq.numerics.contours import POSTERIOR, near_top
 from vsbq.numerics.inducing import greedy_inducing
 from vsbq.numerics.linalg import NotPositiveDefinite
+from vsbq.numerics.observations import fit_factors
 from vsbq.numerics.subset import stratified_rows
 from vsbq.progress import Progress, logger
 from vsbq.steps.surrogate.learning import Learning, LearntSparse, learn_sparse, weak_prior
@@ -63,13 +65,14 @@ def with_levels(
     `by_value` shapes the noise by the values themselves.
     """
     data = ShapedData.curved(training, training.values if by_value else training.level, settings.shaping)
+    data = data._replace(gradients=None)  # there are none beside noise
     prior = weak_prior(data, training.level, settings, rng)
     subset = data.take(stratified_rows(training.points, training.level, settings.exact_points, rng))
     found = prior.maximise(exact.evidence_and_gradient, subset, prior.start, EXACT_STEPS, EXACT_TOLERANCE)
     logger.info("exact GP on %d points: %d steps, evidence %.1f", len(subset.points), found.steps, found.value)
     learnt = prior.unpack(found.argument)
     if training.noisy:
-        factors = exact.fit_factors(learnt.hyp, *subset.regression(learnt.log_strength))
+        factors = exact.fit_factors(learnt.hyp, *subset.regression(learnt.log_strength)[:3])
         training = training.smoothed(*exact.predict(learnt.hyp, factors, training.points))
     return Proposal(training, learnt)
 
@@ -170,13 +173,16 @@ def on_paraboloid(paraboloid: Quadratic, start: Learnt, training: TrainingSet) -
 
 
 def _bound(proposal: Proposal, rows: Int[ndarray, " k"], settings: SparseGP) -> float:
-    """The GP-ELBO of some evaluations as they are proposed."""
-    data = ShapedData.shaped(proposal.training, settings).take(rows)
-    points, values, noise = data.regression(proposal.learnt.log_strength)
-    count = min(settings.coarse[-1].inducing * points.shape[1], len(points))
-    hyp = proposal.learnt.hyp
+    """The GP-ELBO of some evaluations as they are proposed; gradients are those of plain coordinates."""
+    data, count, *_ = Learning.at(settings.coarse[-1], ShapedData.shaped(proposal.training, settings).take(rows))
+    regression, hyp = data.regression(proposal.learnt.log_strength), proposal.learnt.hyp
+    points, owner = data.candidates(hyp)
+    chosen = greedy_inducing(hyp, points, regression.noise_variance[owner], count)
     try:
-        bound = sgpr.fit_factors(hyp, points[greedy_inducing(hyp, points, noise, count)], points, values, noise)[1]
+        bound = fit_factors(hyp, points[chosen], regression)[1]
     except NotPositiveDefinite:
         return -np.inf
+    slopes, space = regression.slopes, proposal.training.space
+    if slopes is not None and isinstance(space, WhitenedSpace):
+        bound -= space.log_determinant * len(slopes.points)
     return bound if np.isfinite(bound) else -np.inf
