@@ -77,20 +77,6 @@ def test_a_cut_posterior_becomes_trusted(cut):
     np.testing.assert_array_equal(np.array(called), post.evaluations.points[-len(called) :])
 
 
-def test_half_of_a_batch_are_draws_of_the_posterior(cut):
-    def batch(failed):
-        loop = loop_of(cut)
-        return loop._points(cut, 8, np.random.default_rng(1), np.array(failed).reshape(-1, 2))
-
-    points, drawn = batch([]), {x.tobytes() for x in cut.space.inverse(cut.refined.points)}
-    tests = points[4:]
-    assert len(points) == len({x.tobytes() for x in points}) == 8
-    assert {x.tobytes() for x in tests} <= drawn
-    again = {x.tobytes() for x in batch(tests[:1])}
-    assert tests[0].tobytes() not in again
-    assert {x.tobytes() for x in tests[1:]} <= again
-
-
 def loop_of(post, batch=10):
     plan = _Plan(log_density=log_normal, max_calls=90, batch=batch, log_density_sd=None, settings=None, seed=0)
     return _Loop(plan, Ledger(post, None), in_turn, CountedProgress(90, False))

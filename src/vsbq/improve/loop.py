@@ -1,9 +1,4 @@
-"""Suggest, evaluate, update: the loop, when it ends, and what it says of itself.
-
-Half of each batch are draws of the posterior of the moment: wherever it has mass that is not there, some of them find
-it, whatever the surrogate thinks of itself. The other half is suggested with these in mind: beyond the posterior, and
-where it is most uncertain.
-"""
+"""Suggest, evaluate, update: the loop, when it ends, and what it says of itself."""
 
 from __future__ import annotations
 
@@ -37,9 +32,6 @@ __all__ = ["improve"]
 #: A batch has so many points for each parameter, and at least so many.
 PER_PARAMETER = 2
 LEAST_BATCH = 10
-
-#: Share of a batch that is drawn from the posterior.
-TESTS = 0.5
 
 #: Nothing is gained if so many batches in a row, and this share of all calls, leave the verdict, its reasons and the
 #: error of the evidence as they were; an error that falls by less than this factor has not fallen.
@@ -198,7 +190,7 @@ class _Loop:
         """One batch of calls; each is kept when it returns."""
         left = self.plan.max_calls - self.ledger.calls
         stream, failed = self.plan.stream(self.ledger.calls), self.ledger.failed
-        points = self._points(post, min(self.plan.batch, left), stream, failed)
+        points = suggestions(post, min(self.plan.batch, left), stream, pending=failed).points
         why = []
         with closing(self.call(self.plan.log_density, points)) as answers:
             for i, answer in answers:
@@ -208,17 +200,6 @@ class _Loop:
                 self.bar.count(f"{post.verdict}, {count_in_words(left, 'call')} left")
         if len(why) == self.ledger.calls:
             raise VsbqError(f"All {count_in_words(len(why), 'call')} of log_density failed. The first: {why[0]}")
-
-    def _points(
-        self, post: Posterior, count: int, rng: np.random.Generator, failed: Float[ndarray, "k d"]
-    ) -> Float[ndarray, "n d"]:
-        """A batch: some draws of the posterior, which test it wherever it has mass, and where to look beside them."""
-        draws = np.unique(post.sample(round(TESTS * count), rng), axis=0)
-        draws = draws[[not (x == failed).all(axis=1).any() for x in draws]] if len(failed) else draws
-        if len(draws) == count:
-            return draws
-        asked = suggestions(post, count - len(draws), rng, pending=np.concatenate([failed, draws]))
-        return np.concatenate([asked.points, draws])
 
     def _updated(self, post: Posterior, calls: int | None = None) -> Posterior:
         """The posterior with what is new, of the first so many calls, and a step."""
