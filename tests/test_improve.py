@@ -20,6 +20,7 @@ from vsbq.improve.advice import advise
 from vsbq.improve.calls import evaluate, in_turn
 from vsbq.improve.ledger import Known, Ledger, noise_of
 from vsbq.improve.loop import _check, _Loop, _Plan
+from vsbq.improve.settled import settled
 from vsbq.io.record import read_store
 from vsbq.posterior.diagnosis import Diagnosis, Finding
 from vsbq.posterior.improvement import ImprovementStep
@@ -70,9 +71,35 @@ def test_a_cut_posterior_becomes_trusted(cut):
     assert all(one.calls < other.calls for one, other in pairwise(steps))
     assert post.improvement.ended == f"Trusted after {len(called)} calls."
     assert post.improvement.advice == ""
+    assert post.diagnose().finding("moved").number < 0.1
     assert "calls: log evidence" in str(post.improvement)
     assert post.improvement.to_dict()["steps"][-1]["verdict"] == "trusted"
     np.testing.assert_array_equal(np.array(called), post.evaluations.points[-len(called) :])
+
+
+def loop_of(post, batch=10):
+    plan = _Plan(log_density=log_normal, max_calls=90, batch=batch, log_density_sd=None, settings=None, seed=0)
+    return _Loop(plan, Ledger(post, None), in_turn, CountedProgress(90, False))
+
+
+def test_a_posterior_that_still_moves_is_not_trusted(cut):
+    trusted = replace(cut, diagnosis=Diagnosis("trusted", ()))
+    better = quietly(cut, log_normal, 60)
+    assert [finding.level for finding in settled(trusted, trusted, 10)] == ["trusted", "trusted"]
+    moved, evidence = settled(trusted, better, 10)
+    assert moved.level != "trusted"
+    assert evidence.number == pytest.approx(abs(better.log_evidence - cut.log_evidence))
+    assert "with the last 10 calls" in moved.message
+
+
+def test_a_move_is_that_of_a_whole_batch(cut):
+    loop = loop_of(replace(cut, diagnosis=Diagnosis("trusted", ())), batch=6)
+    loop.seen = [(0, cut)]
+    others = [replace(cut) for _ in range(4)]
+    for post, values, earliest in zip(others, (6, 6, 2, 1), (0, 6, 6, 6), strict=True):
+        found = loop._tested(post, values).diagnose().finding("moved")
+        assert loop.seen[0][0] == earliest
+        assert f"{loop.seen[-1][0] - earliest} calls" in found.message
 
 
 def test_a_trusted_posterior_is_not_called_for(cut):
@@ -152,7 +179,7 @@ def test_an_interrupt_loses_nothing(doubtful, tmp_path):
         improve(doubtful, interrupted, 12, batch=5, record=path)
     assert len(read_store(path)) == 7
     post = quietly(doubtful, lambda x: (called(x), NOISE), 12, batch=5, record=path)
-    assert [step.calls for step in post.improvement.steps] == [0, 7, 12]
+    assert [step.calls for step in post.improvement.steps] == [0, 2, 7, 12]  # its last batch is a test again
     stored = read_store(path)
     assert len(called) == len(stored) == len({x.tobytes() for x in stored.points}) == 12
     assert set(stored.runs) == {"improve"}
@@ -257,8 +284,7 @@ def test_noise_has_to_be_told(doubtful, cut):
 
 
 def test_it_stops_where_nothing_is_gained(cut):
-    plan = _Plan(log_density=log_normal, max_calls=90, batch=10, log_density_sd=None, settings=None, seed=0)
-    loop = _Loop(plan, Ledger(cut, None), in_turn, CountedProgress(90, False))
+    loop = loop_of(cut)
     flat = ImprovementStep(0, 0, "doubtful", 0.0, 0.4, ("unsure", "evidence"))
     loop.steps = [flat._replace(calls=10 * k) for k in range(3)]
     assert not loop._nothing_gained()
@@ -293,6 +319,7 @@ def test_the_advice_follows_the_findings(cut):
     assert "more calls" in advice("beyond", sds=(1.0, 0.5))
     assert "other starts ('beyond')" in advice("beyond")
     assert "values that are as stated ('input'" in advice("input")
+    assert "more calls, since the last ones still moved the posterior ('moved')" in advice("moved")
     assert all("mass_matrix()" in advice(name) for name in ("beyond", "modes", "sisters", "input"))
 
 

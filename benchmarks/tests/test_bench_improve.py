@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from vsbq_bench.cases.place import find_place
+from vsbq_bench.parallel import append_lines
 from vsbq_bench.problems import two_moons
 from vsbq_bench.trust.population import half_of
 
@@ -28,22 +31,39 @@ def test_trials_have_true_values_and_few_parameters(improve):
     assert {trial.sabotage for trial, _ in chosen} <= set(improve.COVERAGE)
     assert {half_of(trial) for trial, _ in chosen} == {"development"}
     assert {noise for _, noise in chosen} == set(improve.NOISE)
+    sizes = {find_place(trial.place).problem.dimension for trial, _ in chosen}
+    assert min(sizes) == 2
+    assert max(sizes) == 12
+
+
+def test_the_validation_half_has_enough_trials(improve):
+    """Sixty that are not trusted are wanted, and more than a third is not."""
+    for noise in improve.NOISE:
+        assert sum(sd == noise for _, sd in improve.trials("validation")) >= 100
 
 
 def line(method, verdict, usable, budget=None, calls=0):
-    about = {"trial": "a", "half": "development", "noise": 0.0}
+    about = {"trial": "a", "half": "development", "noise": 0.0, "mmtv": 0.03, "floor": 0.02}
     return about | {"method": method, "verdict": verdict, "usable": usable, "budget": budget, "calls": calls}
 
 
 def test_the_table_counts_what_was_repaired(improve):
     lines = [line("before", "doubtful", False)]
-    for method, verdict in (("suggested", "trusted"), ("posterior_draws", "doubtful")):
-        lines += [line(method, verdict, True, budget, 10) for budget in improve.BUDGETS]
+    for method, verdict, usable in (("suggested", "trusted", True), ("posterior_draws", "trusted", False)):
+        lines += [line(method, verdict, usable, budget, 10) for budget in improve.BUDGETS]
     rows = improve.table(lines).splitlines()
-    assert rows[2] == "| development | 0 | 0 |  | 1 | 0 | 0 | 0 | 0 |"
-    assert rows[3] == "| development | 0 | 10 D | suggested | 1 | 1 | 1 | 0 | 10 |"
-    assert rows[4] == "| development | 0 | 10 D | posterior draws | 1 | 1 | 0 | 0 | 10 |"
+    assert rows[2] == "| development | 0 | 0 |  | 1 | 0 | 0 | 0 | 0 | 1.5 | 0 |"
+    assert rows[3] == "| development | 0 | 10 D | suggested | 1 | 1 | 1 | 1 | 0 | 1.5 | 10 |"
+    assert rows[4] == "| development | 0 | 10 D | posterior draws | 1 | 0 | 1 | 0 | 1 | 1.5 | 10 |"
     assert len(improve.table(lines[:1]).splitlines()) == 2  # half of the methods are no comparison
+
+
+def test_it_ends_when_there_are_enough_that_are_not_trusted(improve, tmp_path):
+    path = tmp_path / "lines.jsonl"
+    append_lines(path, [line("before", "doubtful", False), line("before", "trusted", True)])
+    for fits, full in ((1, {0.0}), (2, set()), (None, set())):
+        assert improve.enough(SimpleNamespace(lines=path, half="development", fits=fits)) == full
+    assert improve.enough(SimpleNamespace(lines=path, half="validation", fits=1)) == set()
 
 
 def test_the_model_is_one_of_a_user(improve):

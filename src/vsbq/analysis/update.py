@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 
 from vsbq._typing import ArrayLike, Float, ndarray
+from vsbq.analysis.going_on import going_on
 from vsbq.data import validation as door
 from vsbq.data.evaluations import Evaluations
 from vsbq.errors import EvaluationsError, VsbqError, VsbqWarning
@@ -33,9 +34,9 @@ def update(
 ) -> Posterior:
     """The posterior from new evaluations and the earlier ones together; see `Posterior.update`."""
     together = joined(post, points, log_density, log_density_sd, log_prior)
-    return fit(
-        together, support=told_support(post), settings=settings, start=post, rng=rng, seed=seed, progress=progress
-    )
+    steps = settings if isinstance(settings, Steps) else (settings or Settings()).steps()
+    steps = going_on(post, together, steps)
+    return fit(together, support=told_support(post), settings=steps, start=post, rng=rng, seed=seed, progress=progress)
 
 
 def told_support(post: Posterior) -> InSupport | None:

@@ -17,6 +17,7 @@ STARTS = ("modes", "too few", "refinement", "cut off")
 SHAPE = ("sisters", "surrogate", "held out", "ignored", "mixture", "bound")
 REACH = ("beyond", "support", "around", "unsure", "evidence")
 VALUES = ("input", "noise")
+MOVED = ("moved", "moved evidence")
 
 #: By how much the error of the evidence has to fall for more calls to be worth a word.
 FALLS = 0.8
@@ -38,6 +39,8 @@ def _ways(post: Posterior, steps: Sequence[ImprovementStep]) -> Iterator[str]:
         yield f"values that are as stated ({names_in_words(found)}; vsbq.audit tells more)"
     if "unsure" in reasons and noise > UNSURE:
         yield f"calls with less noise than {noise:.2g} nats, such as means of {_repeats(noise)} calls each"
+    if found := [name for name in MOVED if name in reasons]:
+        yield f"more calls, since the last ones still moved the posterior ({names_in_words(found)})"
     if found := [name for name in STARTS if name in reasons]:
         yield f"more runs of the optimiser, from other starts ({names_in_words(found)})"
     if found := [name for name in REACH if name in reasons]:

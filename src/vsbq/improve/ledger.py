@@ -83,11 +83,15 @@ class Ledger:
         points = [x for x, (value, _) in zip(self._points, self._answers, strict=True) if np.isnan(value)]
         return np.array(points).reshape(-1, self._dimension)
 
-    def take(self) -> Known:
-        """The values that were not handed out yet."""
-        points = np.array(self._points[self._taken :]).reshape(-1, self._dimension)
-        answers = np.array(self._answers[self._taken :], dtype=np.float64).reshape(-1, 2)
-        self._taken = len(self._answers)
+    def failures(self, calls: int) -> int:
+        """How many of the first so many calls failed."""
+        return sum(bool(np.isnan(value)) for value, _ in self._answers[:calls])
+
+    def take(self, calls: int) -> Known:
+        """The values of the first so many calls that were not handed out yet."""
+        points = np.array(self._points[self._taken : calls]).reshape(-1, self._dimension)
+        answers = np.array(self._answers[self._taken : calls], dtype=np.float64).reshape(-1, 2)
+        self._taken = calls
         fine = ~np.isnan(answers[:, 0])
         return Known(points[fine], answers[fine, 0], answers[fine, 1])
 

@@ -18,6 +18,7 @@ from vsbq.errors import EvaluationsError, VsbqError, VsbqWarning, count_in_words
 from vsbq.improve.advice import advise
 from vsbq.improve.calls import Answers, LogDensity, Workers, in_turn, through
 from vsbq.improve.ledger import Ledger, noise_of
+from vsbq.improve.settled import settled
 from vsbq.io.record import Recorder
 from vsbq.posterior import Posterior
 from vsbq.posterior.diagnosis import LEVELS
@@ -167,11 +168,15 @@ class _Loop:
         self.plan, self.ledger, self.call, self.bar = plan, ledger, call, bar
         self.steps: list[ImprovementStep] = []
         self.heard: list[str] = []
+        self.seen: list[tuple[int, Posterior]] = []  # posteriors, with the number of values that are new in them
 
     def run(self, post: Posterior) -> Posterior:
         """From the first step to the last."""
         self.steps.append(_step(post, 0, 0))
+        self.seen = [(0, post)]
         self.bar.count(f"{post.verdict}", self.ledger.calls)
+        if (earlier := self.ledger.calls - self.plan.batch) > 0:  # so that the last batch is a test here, too
+            post = self._updated(post, earlier)
         if self.ledger.calls:
             post = self._updated(post)
         while not (ended := self._ended(post)):
@@ -196,20 +201,31 @@ class _Loop:
         if len(why) == self.ledger.calls:
             raise VsbqError(f"All {count_in_words(len(why), 'call')} of log_density failed. The first: {why[0]}")
 
-    def _updated(self, post: Posterior) -> Posterior:
-        """The posterior with what is new, and a step."""
-        known = self.ledger.take()
+    def _updated(self, post: Posterior, calls: int | None = None) -> Posterior:
+        """The posterior with what is new, of the first so many calls, and a step."""
+        calls = self.ledger.calls if calls is None else calls
+        known = self.ledger.take(calls)
         if len(known.values):
-            sd, stream = noise_of(known, post, self.plan.log_density_sd), self.plan.stream(self.ledger.calls)
-            self.bar.say(f"fitting with {count_in_words(self.ledger.calls, 'call')}")
+            sd, stream = noise_of(known, post, self.plan.log_density_sd), self.plan.stream(calls)
+            self.bar.say(f"fitting with {count_in_words(calls, 'call')}")
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", VsbqWarning)
                 post = update(
                     *(post, known.points, known.values, sd), settings=self.plan.settings, rng=stream, progress=False
                 )
             self.heard += [str(each.message) for each in caught]
-        self.steps.append(_step(post, self.ledger.calls, len(self.ledger.failed)))
+            post = self._tested(post, len(known.values))
+        self.steps.append(_step(post, calls, self.ledger.failures(calls)))
         return post
+
+    def _tested(self, post: Posterior, values: int) -> Posterior:
+        """With findings on what as many values as a batch has, or more, have changed."""
+        count = self.seen[-1][0] + values
+        self.seen.append((count, post))
+        while self.seen[1][0] <= count - self.plan.batch:
+            del self.seen[0]
+        known, before = self.seen[0]
+        return replace(post, diagnosis=post.diagnose().with_findings(settled(before, post, count - known)))
 
     def _ended(self, post: Posterior) -> str:
         """Why there is nothing more to be done; empty if there is."""
