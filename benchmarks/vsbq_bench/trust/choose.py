@@ -2,11 +2,11 @@
 
 Each finding counts by the logarithm of its number over what usable fits usually have, and by nothing below that. A
 logistic regression with weights that cannot be negative tells usable fits from others by their sum; its penalty is the
-one under which fits of other cases are told best. Two shares were promised: of the unusable fits that are missed, and of
-the usable ones that are doubted. The sum from which on a fit is doubted is where the one that is nearer to its promise,
+one under which fits of other cases are told best. Two shares were promised: of the unusable fits that are missed, and
+of the usable ones that are doubted. The sum from which on a fit is doubted is where the one that is nearer to its promise,
 or farther beyond, is as small as it can be; that of rejection is the smallest that few usable fits reach. Both are read
 off sums of fits whose case took no part in the regression. A finding's own threshold is where it alone makes that sum;
-or, if that is less, where it says by its meaning that the fit fails and is far beyond all that usable fits have.
+or, if that is less, where it says by its meaning that the fit fails and is beyond all that usable fits have.
 
 Fits of which part was never evaluated say nothing of thresholds and are left out. Those that are doubted whatever the
 thresholds are, as the audit names them or something could not be measured, count among the doubted ones only.
@@ -26,14 +26,14 @@ from vsbq_bench.trust.judge import UNSEEN, judge
 
 __all__ = ["Choice", "Table", "choose", "in_words", "table_of"]
 
-#: What is promised: shares of the unusable fits that are missed and of the usable ones that are doubted, at most. Of the
-#: usable ones that are rejected it is 3 %; less is chosen, as chance is allowed.
+#: What is promised: shares of the unusable fits that are missed and of the usable ones that are doubted, at most. Of
+#: the usable ones that are rejected it is 3 %; less is chosen, as chance is allowed.
 MOST_MISSED = 0.05
 MOST_DOUBTED = 0.12
 MOST_REJECTED = 0.02
 
-#: A finding makes a doubt by itself beyond all that usable fits have by this factor, half an order of magnitude.
-MARGIN = 3.0
+#: A finding makes a doubt by itself beyond all that usable fits have by this factor.
+MARGIN = 1.25
 
 #: Where a number says by its meaning that a fit fails: half of the mass, thrice the error that makes a fit unusable, as
 #: many coefficients as evaluations, ten times what was stated. A share that can be one without harm has none.
@@ -100,8 +100,8 @@ class Choice(NamedTuple):
 
 
 class Apart(NamedTuple):
-    """How each fit is judged by rules in which its case took no part, means over several ways to deal the cases out: the
-    log odds, the sum that they come from, and how often a finding was beyond all that usable fits have."""
+    """How each fit is judged by rules in which its case took no part, means over several ways to deal the cases out:
+    the log odds, the sum that they come from, and how often a finding was beyond all that usable fits have."""
 
     odds: Float[ndarray, " n"]
     sums: Float[ndarray, " n"]
@@ -144,7 +144,9 @@ def choose(lines: Sequence[Mapping[str, Any]]) -> Choice:
     # What is named in any case, or by one finding alone, is named whatever the sum.
     sums = np.where(every.anyway | (apart.alone > 0.5), np.inf, apart.sums)
     doubt = _balanced(sums, every.usable)
-    reject = max(float(np.quantile(apart.sums[every.usable & ~every.anyway], 1 - MOST_REJECTED, method="higher")), doubt)
+    reject = max(
+        float(np.quantile(apart.sums[every.usable & ~every.anyway], 1 - MOST_REJECTED, method="higher")), doubt
+    )
     _, weights = _regression(_beyond(table.numbers, usual), table.usable, penalty)
     spans = {
         name: _span(name, usual[i], weights[i] / doubt, _most(table)[i])
@@ -182,7 +184,7 @@ def _usual(table: Table) -> Float[ndarray, " f"]:
 
 
 def _most(table: Table) -> Float[ndarray, " f"]:
-    """Far beyond all that usable fits have, and what no fit can be used with."""
+    """Beyond all that usable fits have, and where the number says by its meaning that a fit fails."""
     own = np.where(np.isnan(table.numbers), 0.0, table.numbers)[table.usable]
     return np.maximum(MARGIN * own.max(axis=0, initial=0.0), [FAILS[name] for name in table.names])
 

@@ -97,8 +97,8 @@ def _refinement(post: Posterior) -> Iterator[Finding]:
 def _open(view: View, limit: Limit) -> Finding:
     found = expected_error(view)
     words = (
-        f"What the evaluations leave open moves the posterior by {found.marginals:.0%} of its mass and the log evidence "
-        f"by {found.evidence:.2g}: {found.worst:.2g} times what makes a posterior unusable."
+        f"What the evaluations leave open moves the posterior by {min(found.marginals, 1.0):.0%} of its mass and the "
+        f"log evidence by {found.evidence:.2g}: {found.worst:.2g} times what makes a posterior unusable."
     )
     return judged("open", found.worst, limit, words, MORE)
 

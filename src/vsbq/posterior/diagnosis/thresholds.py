@@ -62,22 +62,22 @@ class Thresholds:
     what they do.
     """
 
-    open: Span = (0.2, 1.0, 1.0)  # expected error, as a multiple of what makes a posterior unusable
-    cut_off: Span = (0.01, inf, 0.3)  # marginal density where belief ends, relative to its peak
-    beyond: Span = (0.01, 1.0, 0.3)  # nats: mass beyond the outermost evaluations, as far as it is doubted
-    support: Span = (0.01, inf, 0.4)  # share of the mass where the surrogate guesses or is not trusted
-    around: Span = (0.01, inf, 3.0)  # mass that the surrogate sees where it is not trusted, relative to where it is
-    unsure: Span = (0.06, 5.0, 1.0)  # share of the mass where the surrogate's sd is above half a nat
-    surrogate: Span = (0.8, inf, 8.0)  # error of held-out blocks, in predicted standard deviations
-    held_out: Span = (0.03, 1.0, 0.6)  # distance between the posteriors with and without a block of evaluations
-    sisters: Span = (0.015, inf, 0.3)  # distance between the posteriors of the surrogates that are averaged over
-    mixture: Span = (0.9, 0.0, 0.01)  # share of the draws that is effective
-    bound: Span = (0.04, inf, 2.0)  # nats between the ELBO and the log evidence
-    evidence: Span = (0.15, 2.0, 1.0)  # standard deviation of the log evidence
-    ignored: Span = (0.01, inf, 5.0)  # nats by which the surrogate misses a high evaluation
-    modes: Span = (0.01, inf, 1.0)  # coefficients of a quadratic over the evaluations in the poorest mode
-    too_few: Span = (0.08, 2.0, 1.0)  # coefficients of a quadratic over the distinct evaluations under the posterior
-    noise: Span = (1.0, inf, 9.0)  # factor by which the noise was not what it was said to be
+    open: Span = (0.17, inf, 3.0)  # expected error, as a multiple of what makes a posterior unusable
+    cut_off: Span = (0.01, 5.1, 0.5)  # marginal density where belief ends, relative to its peak
+    beyond: Span = (0.01, 6.4, 0.76)  # nats: mass beyond the outermost evaluations, as far as it is doubted
+    support: Span = (0.011, inf, 0.7)  # share of the mass where the surrogate guesses or is not trusted
+    around: Span = (0.01, inf, 1.0)  # mass that the surrogate sees where it is not trusted, relative to where it is
+    unsure: Span = (0.056, inf, 2.0)  # share of the mass where the surrogate's sd is above half a nat
+    surrogate: Span = (0.92, inf, 10.0)  # error of held-out blocks, in predicted standard deviations
+    held_out: Span = (0.018, 1.1, 0.5)  # distance between the posteriors with and without a block of evaluations
+    sisters: Span = (0.011, inf, 0.5)  # distance between the posteriors of the surrogates that are averaged over
+    mixture: Span = (0.94, 0.0, 0.01)  # share of the draws that is effective
+    bound: Span = (0.046, inf, 3.0)  # nats between the ELBO and the log evidence
+    evidence: Span = (0.16, 5.7, 3.0)  # standard deviation of the log evidence
+    ignored: Span = (0.01, inf, 3.0)  # nats by which the surrogate misses a high evaluation
+    modes: Span = (0.01, 9.5, 1.0)  # coefficients of a quadratic over the evaluations in the poorest mode
+    too_few: Span = (0.087, inf, 1.0)  # coefficients of a quadratic over the distinct evaluations under the posterior
+    noise: Span = (1.0, inf, 10.0)  # factor by which the noise was not what it was said to be
     rejected: float = 1.5  # sum of the shares of the above from which on a fit is rejected
     refits: Pair = (0.10, 0.30)  # distance between this posterior and those of further fits
     refit_evidence: Pair = (0.5, 2.0)  # nats between their log evidences
@@ -98,9 +98,7 @@ class Thresholds:
         """The share of each of the findings that are added up, by their names."""
         known = {field.name for field in fields(self)} - ALONE - {"rejected"}
         return {
-            name: self.limit(name).share(number)
-            for name, number in numbers.items()
-            if name.replace(" ", "_") in known
+            name: self.limit(name).share(number) for name, number in numbers.items() if name.replace(" ", "_") in known
         }
 
     def main(self, numbers: Mapping[str, float | None]) -> tuple[str, ...]:
@@ -108,7 +106,9 @@ class Thresholds:
         shares = self.shares(numbers)
         ordered = sorted((name for name in shares if shares[name] > 0), key=lambda name: -shares[name])
         before = [sum(shares[name] for name in ordered[:k]) for k in range(len(ordered))]
-        return tuple(name for name, sum_before in zip(ordered, before, strict=True) if 2 * sum_before < sum(shares.values()))
+        return tuple(
+            name for name, sum_before in zip(ordered, before, strict=True) if 2 * sum_before < sum(shares.values())
+        )
 
 
 THRESHOLDS = Thresholds()
