@@ -171,7 +171,8 @@ def test_what_is_measured_is_judged(name, post, monkeypatch):
 
 def test_unsure(post, monkeypatch):
     for factor, wanted in ((OVER, "doubtful"), (UNDER, "trusted")):
-        monkeypatch.setattr(View, "unsure_share", lambda view, number=factor * doubtful("unsure"): number)
+        number = factor * doubtful("unsure")
+        monkeypatch.setattr(View, "unsure_share", lambda view, number=number: number)
         assert level(post, "unsure") == wanted
 
 
@@ -318,6 +319,9 @@ def test_mass_where_the_surrogate_is_unsure(rng):
 
 class Open(Known):
     """What is open of it are multiples of functions."""
+
+    def covariance(self, a, b):
+        return np.zeros((len(a), len(b)))
 
     def trends(self, u):
         return np.stack([function(u) for function in self.functions])

@@ -2,11 +2,13 @@
 
 Each finding counts by the logarithm of its number over what usable fits usually have, and by nothing below that. A
 logistic regression with weights that cannot be negative tells usable fits from others by their sum; its penalty is the
-one under which fits of other cases are told best. Two shares were promised: of the unusable fits that are missed, and
-of the usable ones that are doubted. The sum from which on a fit is doubted is where the one that is nearer to its promise,
-or farther beyond, is as small as it can be; that of rejection is the smallest that few usable fits reach. Both are read
-off sums of fits whose case took no part in the regression. A finding's own threshold is where it alone makes that sum;
-or, if that is less, where it says by its meaning that the fit fails and is beyond all that usable fits have.
+one under which fits of other cases are told best.
+
+Two shares were promised: of the unusable fits that are missed, and of the usable ones that are doubted. The sum from
+which on a fit is doubted is where the share that breaks its promise by more is smallest; that of rejection is the
+smallest that few usable fits reach. Both are read off sums of fits whose case took no part in the regression. A
+finding's own threshold is where it alone makes that sum; or, if that is less, where it says by its meaning that the fit
+fails and is beyond all that usable fits have.
 
 Fits of which part was never evaluated say nothing of thresholds and are left out. Those that are doubted whatever the
 thresholds are, as the audit names them or something could not be measured, count among the doubted ones only.
@@ -155,7 +157,8 @@ def choose(lines: Sequence[Mapping[str, Any]]) -> Choice:
     }
     rejected = float(f"{1.05 * reject / doubt:.2g}")  # rounded up
     told = _shares(sums >= doubt, apart.sums >= rejected * doubt, every.usable)
-    return Choice(spans, rejected, *told, _on_the_lines(lines, Thresholds(**spans, rejected=rejected)))
+    chosen: dict[str, Any] = {**spans, "rejected": rejected}
+    return Choice(spans, rejected, *told, _on_the_lines(lines, Thresholds(**chosen)))
 
 
 def _balanced(sums: Float[ndarray, " n"], usable: Bool[ndarray, " n"]) -> float:
@@ -234,7 +237,7 @@ def _loss(odds: Float[ndarray, " n"], usable: Bool[ndarray, " n"]) -> float:
 def _span(name: str, usual: float, weight: float, most: float) -> tuple[float, float, float]:
     """What is usual, where the number makes a sum of one, and where it is a doubt by itself."""
     with np.errstate(divide="ignore", over="ignore"):
-        whole = float(usual * np.exp(np.float64(1.0) / weight))
+        whole = max(float(usual * np.exp(np.float64(1.0) / weight)), MARGIN * usual)
     numbers = usual, whole if whole < NEVER else np.inf, min(whole, most)
     if name in SMALL_IS_BAD:
         numbers = 1 / numbers[0], 1 / numbers[1], 1 / numbers[2]

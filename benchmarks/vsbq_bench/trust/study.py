@@ -21,6 +21,8 @@ from scipy.spatial import cKDTree
 from vsbq.errors import VsbqError
 from vsbq.fit import fit
 from vsbq.posterior import Posterior
+from vsbq.posterior.diagnosis.expected import expected_error
+from vsbq.posterior.diagnosis.measures import View
 from vsbq_bench.cases.place import find_place
 from vsbq_bench.job import _commit
 from vsbq_bench.lines import _drop_cut_line
@@ -128,12 +130,22 @@ def _results(post: Posterior, problem: Problem, rng: np.random.Generator) -> dic
         "verdict": post.diagnosis.verdict,
         "reasons": [finding.name for finding in post.diagnosis.reasons],
         "numbers": {finding.name: finding.number for finding in post.diagnosis.findings},
+        "parts": _parts(post),
         **scores,
         "usable": all(scores[name] < limit for name, limit in USABLE.items()),
         "signed_error": post.log_evidence - problem.log_evidence,
         "log_evidence_sd": post.log_evidence_sd,
         "unseen": unseen_share(truth, finite_points(post)),
         "diagnosis_share": spent.get("diagnosis", 0.0) / max(sum(spent.values()), 1e-9),
+    }
+
+
+def _parts(post: Posterior) -> dict[str, Any]:
+    """What some of the numbers were made of."""
+    view = View.of(post)
+    return {
+        "expected": None if view is None else expected_error(view)._asdict(),
+        "evidence": None if post.evidence_parts is None else post.evidence_parts._asdict(),
     }
 
 

@@ -92,7 +92,8 @@ class Thresholds:
         if name in ALONE:
             return Limit(*getattr(self, name))
         usual, whole, alone = getattr(self, name)
-        return Limit(alone, usual * (whole / usual) ** self.rejected, usual, whole)
+        farther = max if whole > usual else min
+        return Limit(alone, farther(alone, usual * (whole / usual) ** self.rejected), usual, whole)
 
     def shares(self, numbers: Mapping[str, float | None]) -> dict[str, float]:
         """The share of each of the findings that are added up, by their names."""
