@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vsbq._typing import Float, ndarray
+from vsbq.numerics.linalg import product
 from vsbq.posterior.diagnosis.distance import CELLS
 from vsbq.posterior.diagnosis.measures import MOST_CHANGE, View
 from vsbq.steps.model import LogDensityModel
@@ -20,7 +21,7 @@ from vsbq.steps.model import LogDensityModel
 __all__ = ["USABLE", "Expected", "expected_error"]
 
 #: Draws in each of two sets. Pairs of different sets alone count: what is open at single points has no volume.
-POINTS = 500
+POINTS = 250
 
 
 class Expected(NamedTuple):
@@ -50,16 +51,17 @@ def expected_error(view: View) -> Expected:
     unit = _whitened(view.plain)
     d = unit.shape[1]
 
-    def variances(features: Float[ndarray, "n f"]) -> Float[ndarray, " f"]:
-        """Of the changes of the averages of features."""
-        centred = features - features.mean(axis=0)
-        return np.asarray(np.einsum("nf,nf->f", centred[a], covariance @ centred[b]) / (len(a) * len(b)))
-
-    cells = [_cells(column) for column in view.plain.T]
-    # Half the sum over the cells of expected absolute changes, with the same variance in each.
-    moved = [0.5 * CELLS * np.sqrt(2 / np.pi * max(float(variances(each).mean()), 0.0)) for each in cells]
+    cells = np.concatenate([_cells(column) for column in view.plain.T], axis=1)
     squares = (unit[:, :, None] * unit[:, None, :]).reshape(len(unit), d * d)
-    moments = (2 * float(variances(unit).sum()) + float(variances(squares).sum())) / (4 * d)
+    features = np.concatenate([cells, unit, squares], axis=1)
+    features -= features.mean(axis=0)
+    # The variances of the changes of their averages.
+    variances = np.einsum("nf,nf->f", features[a], product(covariance, features[b])) / (len(a) * len(b))
+    by_cell, means, spreads = np.split(variances, [cells.shape[1], cells.shape[1] + d])
+    # Half the sum over the cells of expected absolute changes, with the same variance in each.
+    of_each = np.maximum(by_cell.reshape(d, CELLS).mean(axis=1), 0.0)
+    moved = 0.5 * CELLS * np.sqrt(2 / np.pi * of_each)
+    moments = (2 * float(means.sum()) + float(spreads.sum())) / (4 * d)
     return Expected(float(np.sqrt(max(covariance.mean(), 0.0))), float(np.mean(moved)), max(moments, 0.0))
 
 
