@@ -37,10 +37,11 @@ MOST_REJECTED = 0.02
 #: A finding makes a doubt by itself beyond all that usable fits have by this factor.
 MARGIN = 1.25
 
-#: Where a number says by its meaning that a fit fails: half of the mass, thrice the error that makes a fit unusable, as
-#: many coefficients as evaluations, ten times what was stated. A share that can be one without harm has none.
+#: Where a number says by its meaning that a fit fails: half of the mass; an error that is stated so large that the fit
+#: is as likely unusable as not, 1 / 0.67 of the limit; three nats between numbers that should agree; as many coefficients
+#: as evaluations; ten times what was stated. A share that can be one without harm has none.
 FAILS = {
-    "open": 3.0,
+    "open": 1.5,
     "cut_off": 0.5,
     "beyond": 0.7,
     "support": 0.7,
@@ -51,7 +52,7 @@ FAILS = {
     "sisters": 0.5,
     "mixture": 100.0,
     "bound": 3.0,
-    "evidence": 3.0,
+    "evidence": 1.5,
     "ignored": 3.0,
     "modes": 1.0,
     "too_few": 1.0,

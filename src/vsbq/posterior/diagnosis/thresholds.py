@@ -62,9 +62,9 @@ class Thresholds:
     what they do.
     """
 
-    open: Span = (0.17, inf, 3.0)  # expected error, as a multiple of what makes a posterior unusable
-    cut_off: Span = (0.01, 5.1, 0.5)  # marginal density where belief ends, relative to its peak
-    beyond: Span = (0.01, 6.4, 0.76)  # nats: mass beyond the outermost evaluations, as far as it is doubted
+    open: Span = (0.17, inf, 1.9)  # expected error, as a multiple of what makes a posterior unusable
+    cut_off: Span = (0.01, 5.3, 0.5)  # marginal density where belief ends, relative to its peak
+    beyond: Span = (0.01, 6.7, 0.76)  # nats: mass beyond the outermost evaluations, as far as it is doubted
     support: Span = (0.011, inf, 0.7)  # share of the mass where the surrogate guesses or is not trusted
     around: Span = (0.01, inf, 1.0)  # mass that the surrogate sees where it is not trusted, relative to where it is
     unsure: Span = (0.056, inf, 2.0)  # share of the mass where the surrogate's sd is above half a nat
@@ -73,9 +73,9 @@ class Thresholds:
     sisters: Span = (0.011, inf, 0.5)  # distance between the posteriors of the surrogates that are averaged over
     mixture: Span = (0.94, 0.0, 0.01)  # share of the draws that is effective
     bound: Span = (0.046, inf, 3.0)  # nats between the ELBO and the log evidence
-    evidence: Span = (0.16, 5.7, 3.0)  # standard deviation of the log evidence
+    evidence: Span = (0.16, 5.9, 1.6)  # standard deviation of the log evidence
     ignored: Span = (0.01, inf, 3.0)  # nats by which the surrogate misses a high evaluation
-    modes: Span = (0.01, 9.5, 1.0)  # coefficients of a quadratic over the evaluations in the poorest mode
+    modes: Span = (0.01, 9.9, 1.0)  # coefficients of a quadratic over the evaluations in the poorest mode
     too_few: Span = (0.087, inf, 1.0)  # coefficients of a quadratic over the distinct evaluations under the posterior
     noise: Span = (1.0, inf, 10.0)  # factor by which the noise was not what it was said to be
     rejected: float = 1.5  # sum of the shares of the above from which on a fit is rejected
