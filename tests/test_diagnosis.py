@@ -16,11 +16,13 @@ from vsbq.analysis.refits import refit
 from vsbq.errors import VsbqError, VsbqWarning
 from vsbq.history import NoiseFinding
 from vsbq.numerics.mixture import Mixture
-from vsbq.posterior.diagnosis import THRESHOLDS, Diagnosis, Finding, diagnose
+from vsbq.posterior.diagnosis import THRESHOLDS, Diagnosis, Finding, Thresholds, checks, diagnose, judged
+from vsbq.posterior.diagnosis.checks import together
 from vsbq.posterior.diagnosis.distance import chance_distance, draws_distance, marginal_distance, reweighted
-from vsbq.posterior.diagnosis.edges import edges
+from vsbq.posterior.diagnosis.edges import Edge, edges
+from vsbq.posterior.diagnosis.expected import Expected, expected_error
 from vsbq.posterior.diagnosis.measures import Rows, View, distinct, held_out_distance, ignored, sister_distance
-from vsbq.posterior.diagnosis.thresholds import Limit
+from vsbq.posterior.diagnosis.thresholds import ALONE, Limit
 
 
 def evaluations(n=300, seed=0):
@@ -100,57 +102,126 @@ def test_limits_work_both_ways(limit, numbers):
 
 def test_thresholds_are_plain_numbers():
     for one in fields(THRESHOLDS):
-        doubtful, rejected = getattr(THRESHOLDS, one.name)
-        assert doubtful != rejected
-        assert min(doubtful, rejected) > 0
+        if one.name == "rejected":
+            assert THRESHOLDS.rejected >= 1
+        elif one.name in ALONE:
+            doubtful, rejected = getattr(THRESHOLDS, one.name)
+            assert 0 < doubtful < rejected
+        else:
+            usual, whole, alone = getattr(THRESHOLDS, one.name)
+            assert whole <= alone < usual if one.name == "mixture" else usual < alone <= max(whole, alone)
+            assert THRESHOLDS.limit(one.name).level(usual) == "trusted"
+
+
+@pytest.mark.parametrize("limit", [Limit(5.0, 1000.0, 1.0, 100.0), Limit(0.05, 0.001, 1.0, 0.01)])
+def test_shares_go_from_what_is_usual_to_a_doubt(limit):
+    sign = 1.0 if limit.whole > 1 else -1.0
+    assert [limit.share(10.0 ** (sign * power)) for power in (-1, 0, 1, 2, 3)] == pytest.approx([0, 0, 0.5, 1, 1.5])
+    assert limit.share(None) == limit.share(np.nan) == 0.0
+    assert Limit(5.0, np.inf, 1.0, np.inf).share(1e9) == 0.0
+
+
+def test_several_numbers_near_their_limits_are_a_doubt_together():
+    limits = Thresholds(open=(0.1, 1.0, 9.0), evidence=(0.1, 1.0, 9.0), beyond=(0.1, 1.0, 9.0), rejected=1.5)
+    found = [judged(name, 0.5, limits.limit(name), "") for name in ("open", "evidence")]
+    assert {one.level for one in found} == {"trusted"}
+    both = together(found, limits)
+    assert both.level == "doubtful"
+    assert both.number == pytest.approx(2 * np.log10(5))
+    assert "Together the checks use 140%" in both.message
+    assert together(found[:1], limits).level == "trusted"
+    third = judged("beyond", 0.5, limits.limit("beyond"), "")
+    assert together([*found, third], limits).level == "rejected"
+
+
+def test_causes_are_the_checks_that_most_of_the_sum_is_from(post):
+    poor = diagnose(with_evidence(post, sides=0.9 * doubtful("beyond"), held_out_sd=100.0))
+    assert "together" in [finding.name for finding in poor.reasons]
+    assert "evidence" in poor.causes
+    assert "noise" not in poor.causes
+    assert post.diagnose().causes == ()
 
 
 # Each finding
 
 
+def doubtful(name):
+    """From where on a number is a doubt by itself, whatever was chosen."""
+    return THRESHOLDS.limit(name).doubtful
+
+
+OVER, UNDER = 1.01, 0.9
+
+MEASURES = {
+    "sisters": lambda number: ("sister_distance", lambda view: number),
+    "held out": lambda number: ("held_out_distance", lambda view: number),
+    "open": lambda number: ("expected_error", lambda view: Expected(number, 0.0, 0.0)),
+    "ignored": lambda number: ("ignored", lambda view, rows: (number, np.array([3]))),
+    "cut off": lambda number: ("edges", lambda view: [Edge(0, 1, number, 1.0, 2.0)]),
+}
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_what_is_measured_is_judged(name, post, monkeypatch):
+    for factor, wanted in ((OVER, "doubtful"), (UNDER, "trusted")):
+        monkeypatch.setattr(checks, *MEASURES[name](factor * doubtful(name)))
+        assert level(post, name) == wanted
+        assert bool(diagnose(post).finding(name).remedy) == (wanted == "doubtful")
+
+
+def test_unsure(post, monkeypatch):
+    for factor, wanted in ((OVER, "doubtful"), (UNDER, "trusted")):
+        number = factor * doubtful("unsure")
+        monkeypatch.setattr(View, "unsure_share", lambda view, number=number: number)
+        assert level(post, "unsure") == wanted
+
+
 def test_beyond(post):
-    assert level(with_evidence(post, sides=0.1), "beyond") == "doubtful"
-    assert level(with_evidence(post, sides=3.0), "beyond") == "rejected"
+    assert level(with_evidence(post, sides=UNDER * doubtful("beyond")), "beyond") == "trusted"
+    assert level(with_evidence(post, sides=OVER * doubtful("beyond")), "beyond") == "doubtful"
 
 
 def test_support(post):
-    assert level(with_evidence(post, guessed=0.1), "support") == "trusted"
-    assert level(with_evidence(post, guessed=0.4), "support") == "doubtful"
-    assert level(with_evidence(post, guessed=2.0), "support") == "rejected"
-    assert level(with_history(post, "refinement", share_outside=0.3), "support") == "doubtful"
+    under, over = (-np.log1p(-factor * doubtful("support")) for factor in (UNDER, OVER))
+    assert level(with_evidence(post, guessed=under), "support") == "trusted"
+    assert level(with_evidence(post, guessed=over), "support") == "doubtful"
+    outside = with_history(post, "refinement", share_outside=OVER * doubtful("support"))
+    assert level(outside, "support") == "doubtful"
     assert "30.0% of the probability" in message(with_history(post, "refinement", share_outside=0.3), "support")
 
 
 def test_around(post):
-    assert level(with_evidence(post, untrusted=0.5), "around") == "doubtful"
-    assert level(with_evidence(post, untrusted=3.0), "around") == "rejected"
+    assert level(with_evidence(post, untrusted=np.log1p(UNDER * doubtful("around"))), "around") == "trusted"
+    assert level(with_evidence(post, untrusted=np.log1p(OVER * doubtful("around"))), "around") == "doubtful"
 
 
 def test_surrogate(post):
     assert level(with_history(post, "surrogate", held_out=(1.0, 1.2)), "surrogate") == "trusted"
-    assert level(with_history(post, "surrogate", held_out=(100.0, 1.2)), "surrogate") == "rejected"
+    over = OVER * doubtful("surrogate")
+    assert level(with_history(post, "surrogate", held_out=(over, over)), "surrogate") == "doubtful"
     assert level(with_history(post, "surrogate", held_out=()), "surrogate") == "trusted"  # tested by its own account
     untested = replace(post, surrogate=replace(post.surrogate, tested=0.0))
     assert level(with_history(untested, "surrogate", held_out=()), "surrogate") == "doubtful"
 
 
 def test_mixture_and_bound(post):
-    assert level(with_history(post, "refinement", effective_share=0.01), "mixture") == "doubtful"
-    assert level(with_history(post, "refinement", effective_share=1e-5), "mixture") == "rejected"
-    low = replace(post, elbo_estimate=post.elbo_estimate._replace(value=post.elbo_estimate.value - 9.0))
-    assert level(low, "bound") == "rejected"
+    assert level(post, "mixture") == level(post, "bound") == "trusted"
+    assert level(with_history(post, "refinement", effective_share=doubtful("mixture") / OVER), "mixture") == "doubtful"
+    low = post.elbo_estimate._replace(value=post.elbo_estimate.value - OVER * doubtful("bound"))
+    assert level(replace(post, elbo_estimate=low), "bound") == "doubtful"
 
 
 def test_evidence_names_its_main_part(post):
-    bad = with_evidence(post, held_out_sd=2.0)
+    assert level(with_evidence(post, held_out_sd=UNDER * doubtful("evidence")), "evidence") == "trusted"
+    bad = with_evidence(post, held_out_sd=OVER * doubtful("evidence"))
     assert level(bad, "evidence") == "doubtful"
     assert "single regions of the evaluations" in message(bad, "evidence")
-    assert level(with_evidence(post, support_sd=20.0), "evidence") == "rejected"
+    assert diagnose(with_evidence(post, held_out_sd=1e9)).verdict == "rejected"
 
 
 def test_ignored_names_the_rows(post):
     row = int(np.argsort(-post.evaluations.log_density)[40])
-    bad = with_values(post, [row], post.evaluations.log_density.max() + 20.0)
+    bad = with_values(post, [row], post.evaluations.log_density.max() + 20.0 + doubtful("ignored"))
     assert level(bad, "ignored") == "doubtful"
     assert f"(row {row})" in message(bad, "ignored")
 
@@ -175,12 +246,16 @@ def test_modes(post):
     assert "2 separate regions" in message(two, "modes")
     assert level(two, "modes") == "trusted"
     one_sided = two.evaluations.take(np.flatnonzero(two.evaluations.points[:, 0] < 0))
-    assert level(replace(two, evaluations=one_sided), "modes") == "rejected"
+    assert level(replace(two, evaluations=one_sided), "modes") != "trusted"
 
 
 def test_noise(post):
-    said = replace(post, history=post.history._replace(noise=NoiseFinding("rescaled", 1.0, 5.0, 9)))
+    said = replace(
+        post, history=post.history._replace(noise=NoiseFinding("rescaled", 1.0, OVER * doubtful("noise"), 9))
+    )
     assert level(said, "noise") == "doubtful"
+    said = replace(post, history=post.history._replace(noise=NoiseFinding("rescaled", 1.0, 1.5, 9)))
+    assert level(said, "noise") == "trusted"
     fine = replace(post, history=post.history._replace(noise=NoiseFinding("given", 1.0, 1.0, 9)))
     with pytest.raises(KeyError):
         diagnose(fine).finding("noise")
@@ -240,6 +315,34 @@ def test_mass_where_the_surrogate_is_unsure(rng):
     draws = rng.standard_normal((2000, 2))
     model = Known(lambda u: u[:, 0], lambda u: np.where(u[:, 0] > 0, 1.0, 0.01))
     assert view_of(model, draws).unsure_share() == pytest.approx(0.5, abs=0.05)
+
+
+class Open(Known):
+    """What is open of it are multiples of functions."""
+
+    def covariance(self, a, b):
+        return np.zeros((len(a), len(b)))
+
+    def trends(self, u):
+        return np.stack([function(u) for function in self.functions])
+
+
+def test_the_expected_error_is_that_of_open_functions(rng):
+    draws = rng.standard_normal((2000, 2))
+    model = Open(lambda u: -0.5 * (u**2).sum(axis=1))
+    for functions, wanted in (
+        ([lambda u: 0.0 * u[:, 0]], Expected(0.0, 0.0, 0.0)),
+        ([lambda u: 0.0 * u[:, 0] + 0.7], Expected(0.7, 0.0, 0.0)),
+        # A mean that moves by a tenth of a sd: the variance of each cell is the same on average, which is a bound.
+        ([lambda u: 0.1 * u[:, 0]], Expected(0.0, 0.5 * 0.1 * np.sqrt(2 / np.pi) / 2, 0.1**2 / 4)),
+    ):
+        object.__setattr__(model, "functions", functions)
+        found = expected_error(view_of(model, draws))
+        assert found.evidence == pytest.approx(wanted.evidence, abs=0.01)  # 0.1 over the root of 500 draws, twice
+        assert found.marginals == pytest.approx(wanted.marginals, abs=0.005)
+        assert found.moments == pytest.approx(wanted.moments, rel=0.3, abs=1e-9)
+    assert Expected(0.5, 0.1, 0.125 / 16).worst == pytest.approx(0.5)
+    assert Expected(0.0, 0.0, 0.5).worst == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize("side", [-1, 1])

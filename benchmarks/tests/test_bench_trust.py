@@ -11,7 +11,7 @@ from vsbq.posterior.diagnosis.thresholds import Thresholds
 from vsbq_bench.cases.cases import halves
 from vsbq_bench.traces import Trace
 from vsbq_bench.trust import study
-from vsbq_bench.trust.choose import choose, in_words, table_of
+from vsbq_bench.trust.choose import _balanced, choose, in_words, table_of
 from vsbq_bench.trust.judge import judge
 from vsbq_bench.trust.population import PAPER, Trial, half_of, population
 from vsbq_bench.trust.sabotage import SABOTAGES
@@ -62,24 +62,54 @@ def test_one_side_and_the_top(trace):
 def line(usable, verdict="trusted", half="development", sabotage="none", **numbers):
     scores = {"delta_lml": 0.1, "mmtv": 0.05 if usable else 0.5, "gskl": 0.01}
     about = {"trial": f"a / {sabotage}", "sabotage": sabotage, "half": half, "unseen": 0.0, "diagnosis_share": 0.03}
+    about |= {"place": "a"}
     return {**about, **scores, "usable": usable, "verdict": verdict, "numbers": numbers, "reasons": []}
 
 
+def separable(rng):
+    """Fits of 40 cases that `sisters` tells apart and `unsure` does not."""
+    lines = [line(True, sisters=float(x), unsure=float(u)) for x, u in rng.uniform(0.01, 0.1, (120, 2))]
+    lines += [line(False, sisters=float(x), unsure=float(u)) for x, u in rng.uniform([0.3, 0.01], [1, 0.1], (80, 2))]
+    return [one | {"place": f"case {k % 40}"} for k, one in enumerate(lines)]
+
+
 def test_thresholds_separate_what_can_be_separated(rng):
-    good = [line(True, sisters=float(x), unsure=float(u)) for x, u in rng.uniform(0, 0.1, (200, 2))]
-    bad = [line(False, sisters=float(x), unsure=0.05) for x in rng.uniform(0.3, 1.0, 50)]
-    found = choose(good + bad)
-    assert 0.09 < found.thresholds["sisters"][0] <= 0.32
-    assert found.thresholds["sisters"][1] > found.thresholds["sisters"][0]
-    assert found.caught == 1.0
-    assert found.doubted <= 0.1
-    assert "caught 100.0%" in in_words(found)
+    lines = separable(rng)
+    found = choose(lines)
+    usual, whole, alone = found.thresholds["sisters"]
+    assert 0.01 < usual < 0.1 < alone < 0.3
+    assert whole == alone
+    assert found.thresholds["unsure"][1] > 0.2
+    assert found.caught == found.lines[0] == 1.0
+    assert found.doubted == found.refused == found.lines[1] == found.lines[2] == 0.0
+    assert "100.0% of the unusable fits are doubted" in in_words(found)
+    assert "rejected: float = " in in_words(found)
+    assert choose(lines) == found
+
+
+def test_what_nothing_tells_apart_is_not_told_apart(rng):
+    lines = [one | {"usable": bool(usable)} for one, usable in zip(separable(rng), rng.random(200) < 0.5, strict=True)]
+    found = choose(lines)  # the negative control of the rule: judged without their own case, fits are told by chance
+    assert found.caught - found.doubted < 0.35  # 4 standard errors of two shares of about 100 fits, and a bit
+
+
+def test_promises_are_balanced():
+    usable = np.repeat([True, False], [25, 20])
+    sums = np.concatenate([np.linspace(1, 2, 25), np.linspace(1.8, 4, 20)])
+    limit = _balanced(sums, usable)
+    missed, doubted = np.mean(sums[~usable] < limit), np.mean(sums[usable] >= limit)
+    assert max(missed / 0.05, doubted / 0.12) <= 2.0
+    assert _balanced(np.array([1.0, 2.0, np.inf]), np.array([True, False, False])) == 1.5
 
 
 def test_small_shares_are_bad_and_the_validation_half_is_refused():
-    columns, usable = table_of([line(True, mixture=0.9), line(False, mixture=0.001)])
-    assert columns["mixture"][1] > columns["mixture"][0]
-    assert usable.tolist() == [True, False]
+    unseen = line(False, mixture=0.5) | {"unseen": 0.5}
+    table = table_of([line(True, mixture=0.9), line(False, mixture=0.001), line(False, input=1.0), unseen])
+    column = table.numbers[:, table.names.index("mixture")]
+    assert column[1] > column[0]
+    assert np.isnan(column[2])
+    assert table.usable.tolist() == [True, False, False]
+    assert table.anyway.tolist() == [False, False, True]
     with pytest.raises(AssertionError, match="development half only"):
         choose([line(True, half="validation")])
 
@@ -88,8 +118,11 @@ def test_small_shares_are_bad_and_the_validation_half_is_refused():
     ("numbers", "reasons", "wanted"),
     [
         ({"sisters": 0.01, "too few": 0.1}, [], "trusted"),
-        ({"sisters": 0.2, "too few": 0.1}, [], "doubtful"),
+        ({"sisters": 0.4, "too few": 0.1}, [], "doubtful"),
+        ({"sisters": 0.2, "too few": 0.6}, [], "doubtful"),
+        ({"sisters": 0.2, "too few": 0.1}, [], "trusted"),
         ({"sisters": 0.01, "mixture": 1e-9}, [], "rejected"),
+        ({"sisters": 0.2, "too few": 0.1, "together": 9.0}, [], "trusted"),  # the sum is that of these thresholds
         ({"sisters": None}, [], "trusted"),
         ({"sisters": None}, ["sisters"], "doubtful"),
         ({"refinement": None}, ["refinement"], "doubtful"),
@@ -97,7 +130,7 @@ def test_small_shares_are_bad_and_the_validation_half_is_refused():
     ],
 )
 def test_verdicts_follow_from_the_numbers_of_a_line(numbers, reasons, wanted):
-    limits = Thresholds(sisters=(0.1, 0.5), too_few=(1.0, 3.0), mixture=(0.02, 0.001))
+    limits = Thresholds(sisters=(0.1, 0.5, 0.3), too_few=(0.1, 2.0, 1.0), mixture=(0.9, 0.01, 0.01), rejected=2.0)
     given = {**line(True, "refused"), "numbers": numbers, "reasons": reasons}
     assert judge(given, limits)["verdict"] == wanted
     assert judge({"verdict": "refused"})["verdict"] == "refused"
@@ -135,6 +168,18 @@ def test_a_study_goes_on_where_it_stopped(tmp_path, monkeypatch):
         out.write('{"trial": "cut sho')
     assert [one["trial"] for one in run_study(lines, tmp_path)] == [trials[1].name]
     assert [one["x"] for one in read_study(lines)] == [None, None]
+
+
+@pytest.mark.slow
+def test_several_processes_make_the_same_lines(tmp_path, monkeypatch):
+    trials = (Trial("half_bounded", "thinned to 30 D"), Trial("half_bounded", "first 30 D"))
+    monkeypatch.setattr(study, "population", lambda: trials)
+    one, two = (
+        {line["trial"]: line["numbers"] for line in run_study(tmp_path / f"{k}.jsonl", tmp_path, processes=k)}
+        for k in (1, 2)
+    )
+    assert one == two
+    assert len(one) == 2
 
 
 def test_a_trial_has_verdict_and_scores(tmp_path):

@@ -69,7 +69,7 @@ def study_verdicts(options: Namespace) -> int:
         refresh_trust(options.page, read_study(path))
         return 0
     cache = options.cache or options.results / "traces"
-    for line in run_study(path, cache, limit=options.limit, half=options.half):
+    for line in run_study(path, cache, limit=options.limit, half=options.half, processes=options.processes):
         print(f"{line['trial']}: {line['verdict']}, {'usable' if line.get('usable') else 'not usable'}", flush=True)
     print(summary([judge(line) for line in read_study(path) if options.half in (None, line["half"])]))
     return 0

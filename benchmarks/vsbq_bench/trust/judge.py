@@ -8,14 +8,19 @@ from typing import Any
 from vsbq.posterior.diagnosis.finding import LEVELS
 from vsbq.posterior.diagnosis.thresholds import THRESHOLDS, Thresholds
 
-__all__ = ["judge"]
+__all__ = ["UNSEEN", "judge"]
+
+#: Share of the true mass far from every evaluation from which on nobody could have noticed what is missing.
+UNSEEN = 0.05
 
 
 def judge(line: Mapping[str, Any], thresholds: Thresholds = THRESHOLDS) -> dict[str, Any]:
     """The line with its verdict as of these thresholds; a fit that was refused stays so."""
     if "numbers" not in line:
         return dict(line)
-    levels = [_level(name, number, line["reasons"], thresholds) for name, number in line["numbers"].items()]
+    numbers = {name: number for name, number in line["numbers"].items() if name != "together"}
+    levels = [_level(name, number, line["reasons"], thresholds) for name, number in numbers.items()]
+    levels.append(thresholds.limit("together").level(sum(thresholds.shares(numbers).values())))
     return {**line, "verdict": max(levels, key=LEVELS.index)}
 
 

@@ -1,10 +1,14 @@
-"""Run the study: a line of JSON for each trial, written when it ends; what has a line is not run again."""
+"""Run the study: a line of JSON for each trial, written when it ends; what has a line is not run again.
+
+A line holds the numbers of all findings, what they were made of, and how far the posterior is from the truth: all that
+a choice of thresholds may need.
+"""
 
 from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from time import perf_counter
@@ -17,6 +21,8 @@ from scipy.spatial import cKDTree
 from vsbq.errors import VsbqError
 from vsbq.fit import fit
 from vsbq.posterior import Posterior
+from vsbq.posterior.diagnosis.expected import expected_error
+from vsbq.posterior.diagnosis.measures import View
 from vsbq_bench.cases.place import find_place
 from vsbq_bench.job import _commit
 from vsbq_bench.lines import _drop_cut_line
@@ -36,18 +42,27 @@ DIGITS = 4
 
 
 def run_study(
-    path: Path, cache: Path, *, limit: int | None = None, half: str | None = None
+    path: Path, cache: Path, *, limit: int | None = None, half: str | None = None, processes: int = 1
 ) -> Iterator[dict[str, Any]]:
-    """Run what is missing, at most `limit` trials, and yield the lines."""
+    """Run what is missing, at most `limit` trials, so many at a time, and yield the lines as they end."""
     have = {line["trial"] for line in read_study(path)}
     missing = [trial for trial in population() if trial.name not in have and half in (None, half_of(trial))]
-    for trial in missing[:limit]:
-        line = run_trial(trial, cache)
+    for line in _lines(missing[:limit], cache, processes):
         path.parent.mkdir(parents=True, exist_ok=True)
         _drop_cut_line(path)
         with path.open("a", encoding="utf-8") as out:
             out.write(json.dumps(_short(line), allow_nan=False, ensure_ascii=False) + "\n")
         yield line
+
+
+def _lines(trials: Sequence[Trial], cache: Path, processes: int) -> Iterator[dict[str, Any]]:
+    """One after the other, or several at a time with one thread each."""
+    if processes == 1:
+        return (run_trial(trial, cache) for trial in trials)
+    from joblib import Parallel, delayed, parallel_config
+
+    with parallel_config("loky", n_jobs=processes, inner_max_num_threads=1):
+        return iter(Parallel(return_as="generator_unordered")(delayed(run_trial)(trial, cache) for trial in trials))
 
 
 def read_study(path: Path) -> list[dict[str, Any]]:
@@ -115,12 +130,22 @@ def _results(post: Posterior, problem: Problem, rng: np.random.Generator) -> dic
         "verdict": post.diagnosis.verdict,
         "reasons": [finding.name for finding in post.diagnosis.reasons],
         "numbers": {finding.name: finding.number for finding in post.diagnosis.findings},
+        "parts": _parts(post),
         **scores,
         "usable": all(scores[name] < limit for name, limit in USABLE.items()),
         "signed_error": post.log_evidence - problem.log_evidence,
         "log_evidence_sd": post.log_evidence_sd,
         "unseen": unseen_share(truth, finite_points(post)),
         "diagnosis_share": spent.get("diagnosis", 0.0) / max(sum(spent.values()), 1e-9),
+    }
+
+
+def _parts(post: Posterior) -> dict[str, Any]:
+    """What some of the numbers were made of."""
+    view = View.of(post)
+    return {
+        "expected": None if view is None else expected_error(view)._asdict(),
+        "evidence": None if post.evidence_parts is None else post.evidence_parts._asdict(),
     }
 
 

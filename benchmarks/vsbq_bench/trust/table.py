@@ -6,16 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vsbq_bench.trust.judge import judge
+from vsbq_bench.trust.judge import UNSEEN, judge
 from vsbq_bench.trust.sabotage import SABOTAGES
 
 __all__ = ["LEVELS", "confusion", "missed", "refresh_trust"]
 
 LEVELS = ("trusted", "doubtful", "rejected", "refused")
 BEGIN, END = "<!-- begin: trust -->", "<!-- end: trust -->"
-
-#: Share of the true mass far from every evaluation from which on nobody could have noticed what is missing.
-UNSEEN = 0.05
 
 Line = Mapping[str, Any]
 

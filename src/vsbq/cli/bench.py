@@ -83,6 +83,7 @@ def add(parser: ArgumentParser) -> None:
     trust = actions.add_parser("trust", parents=[shared], help="the study of verdicts: run what is missing of it")
     trust.add_argument("--half", choices=("development", "validation"), help="only this half")
     trust.add_argument("--limit", type=int, metavar="N", help="at most so many fits")
+    trust.add_argument("--processes", type=int, default=max(1, (os.cpu_count() or 1)), help="fits at a time")
     trust.add_argument("--cache", type=Path, help="folder of the traces (default: traces/ beside the lines)")
     trust.add_argument("--page", type=Path, help="put the tables into this page instead of running anything")
     trust.set_defaults(run=_action("study_verdicts"), interrupted=INTERRUPTED)

@@ -15,7 +15,7 @@ __all__ = ["advise"]
 #: What each finding says that it would take.
 STARTS = ("modes", "too few", "refinement", "cut off")
 SHAPE = ("sisters", "surrogate", "held out", "ignored", "mixture", "bound")
-REACH = ("beyond", "support", "around", "unsure", "evidence")
+REACH = ("open", "beyond", "support", "around", "unsure", "evidence")
 VALUES = ("input", "noise")
 MOVED = ("moved", "moved evidence")
 
@@ -33,7 +33,7 @@ def advise(post: Posterior, steps: Sequence[ImprovementStep]) -> str:
 
 
 def _ways(post: Posterior, steps: Sequence[ImprovementStep]) -> Iterator[str]:
-    reasons = [finding.name for finding in post.diagnose().reasons]
+    reasons = post.diagnose().causes
     noise = noise_of_next(post, Suggesting())
     if found := [name for name in VALUES if name in reasons]:
         yield f"values that are as stated ({names_in_words(found)}; vsbq.audit tells more)"

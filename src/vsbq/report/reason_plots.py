@@ -55,7 +55,7 @@ def _draw(axes: Axes, finding: Finding, posterior: Posterior, view: View, rows: 
             _one_marginal(axes, posterior, view, rows)
         case "support" | "around":
             _around(axes, view, rows)
-        case "unsure":
+        case "unsure" | "open":
             overview.unsure(axes, view)
         case "surrogate":
             _blocks(axes, posterior, view, rows, finding)

@@ -12,6 +12,8 @@ __all__ = ["place_of", "reason_pictures", "the_reasons"]
 #: What the picture of each finding shows; findings that are missing here have none.
 CAPTIONS = {
     "input": "The evaluations in the order in which they came: their log density, in nats below the best.",
+    "open": "The standard deviation of the surrogate at draws of the posterior. What is right of the line is not known "
+    "well enough.",
     "cut off": "The posterior of the parameter that is cut off (blue), with the evaluations (grey, right axis). The "
     "dashed line is where the evaluations end before the posterior does.",
     "beyond": "The posterior of the parameter that is nearest to a cut (blue), with the evaluations (grey, right "

@@ -143,7 +143,7 @@ class Doubts(NamedTuple):
     @classmethod
     def of(cls, post: Posterior, model: LogDensityModel, weak: Weak, settings: Suggesting) -> Doubts:
         """As the fit left it."""
-        reasons = {finding.name for finding in post.diagnose().reasons}
+        reasons = set(post.diagnose().causes)
         kinds = frozenset(kind for kind in KINDS if kind == "support" or FOR_THE_SAKE_OF[kind] & reasons)
         draws = model.space.from_plain(weak.draws)
         support = post.support if post.support is not None and post.support.surfaces else None

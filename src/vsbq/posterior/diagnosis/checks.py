@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +11,7 @@ from vsbq.data.audit import BEYOND_REPAIR, audit
 from vsbq.errors import count_in_words, join_words, rows_in_words
 from vsbq.history import ERRORS, Evidence
 from vsbq.posterior.diagnosis.edges import edges
+from vsbq.posterior.diagnosis.expected import expected_error
 from vsbq.posterior.diagnosis.finding import Diagnosis, Finding
 from vsbq.posterior.diagnosis.measures import (
     UNSURE,
@@ -27,7 +28,7 @@ from vsbq.posterior.diagnosis.thresholds import THRESHOLDS, Limit, Thresholds
 if TYPE_CHECKING:
     from vsbq.posterior.posterior import Posterior
 
-__all__ = ["diagnose", "judged"]
+__all__ = ["diagnose", "judged", "together"]
 
 MORE = "Evaluate what post.suggest(20) says and pass the values to post.update, or start more runs of the optimiser."
 #: How far a surrogate has to be tested, by its own account, where the results of the tests are not there.
@@ -36,8 +37,20 @@ ABSENT = "The file holds neither surrogate nor evaluations, so that nothing can 
 
 
 def diagnose(post: Posterior, thresholds: Thresholds = THRESHOLDS) -> Diagnosis:
-    """Every check that needs nothing but what the fit left."""
-    return Diagnosis.of(_findings(post, thresholds))
+    """Every check that needs nothing but what the fit left, and all of them together."""
+    single = tuple(_findings(post, thresholds))
+    return Diagnosis.of([*single, together(single, thresholds)] if len(single) > 1 else single)
+
+
+def together(findings: Sequence[Finding], limits: Thresholds) -> Finding:
+    """What the numbers mean that are added up: several that are near their limits are a doubt as well."""
+    numbers = {finding.name: finding.number for finding in findings}
+    shares = limits.shares(numbers)
+    total = sum(shares.values())
+    told = join_words([f"{name} {shares[name]:.0%}" for name in limits.main(numbers)])
+    words = f"Together the checks use {total:.0%} of what a trusted fit may have"
+    words += f", most of it {told}." if told else "."
+    return judged("together", total, limits.limit("together"), words, MORE)
 
 
 def judged(name: str, number: float | None, limit: Limit, message: str, remedy: str = "") -> Finding:
@@ -56,6 +69,7 @@ def _findings(post: Posterior, limits: Thresholds) -> Iterator[Finding]:
         return
     yield _input(post, limits.limit("input"))
     yield from _refinement(post)
+    yield _open(view, limits.limit("open"))
     yield _cut_off(post, view, limits.limit("cut off"))
     yield from _evidence_parts(post, limits)
     yield _unsure(view, limits.limit("unsure"))
@@ -78,6 +92,15 @@ def _refinement(post: Posterior) -> Iterator[Finding]:
     elif post.refined is None:
         words = "The posterior was not refined on the surrogate, so that what it misses is not known."
         yield Finding("refinement", "doubtful", None, None, words, "Fit with Settings(refine=True), the default.")
+
+
+def _open(view: View, limit: Limit) -> Finding:
+    found = expected_error(view)
+    words = (
+        f"What the evaluations leave open moves the posterior by {min(found.marginals, 1.0):.0%} of its mass and the "
+        f"log evidence by {found.evidence:.2g}: {found.worst:.2g} times what makes a posterior unusable."
+    )
+    return judged("open", found.worst, limit, words, MORE)
 
 
 def _cut_off(post: Posterior, view: View, limit: Limit) -> Finding:

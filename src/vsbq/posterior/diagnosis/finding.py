@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
+from vsbq.posterior.diagnosis.thresholds import THRESHOLDS
 from vsbq.tables import badge, caption, notebook_table
 
 __all__ = ["LEVELS", "Diagnosis", "Finding", "Verdict"]
@@ -49,6 +50,13 @@ class Diagnosis(NamedTuple):
     def reasons(self) -> tuple[Finding, ...]:
         """The findings that speak against the fit, the worst level first, within a level in their own order."""
         return tuple(one for level in ("rejected", "doubtful") for one in self.findings if one.level == level)
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """Names of the reasons; where the checks only speak against the fit together, those that most of it is from."""
+        names = [finding.name for finding in self.reasons]
+        main = THRESHOLDS.main({finding.name: finding.number for finding in self.findings})
+        return tuple(dict.fromkeys([*names, *main])) if "together" in names else tuple(names)
 
     def finding(self, name: str) -> Finding:
         """The finding of that name; raises KeyError if there is none."""
