@@ -6,25 +6,13 @@ import numpy as np
 import pytest
 
 import vsbq
+from large_cases import trace
 from vsbq.errors import ArgumentError, EvaluationsError, VsbqWarning
 from vsbq.large.sample import STREAM, choose, read_rows
-from vsbq.large.sums import BLOCK, total_sums
+from vsbq.large.sums import BLOCK
 from vsbq.large.tables import ArrayTable, ParquetTable
-from vsbq.numerics import sgpr
-from vsbq.progress import Progress
-from vsbq.steps.surrogate import SparseGP, fit_sparse_gp
-from vsbq.steps.surrogate.complete import complete, recipe_of
-from vsbq.steps.surrogate.shaped_data import ShapedData
-from vsbq.steps.trim import Trim, trim_evaluations
 
 TRUTH = np.log(2 * np.pi)  # of two standard normals
-
-
-def trace(n, seed=0, noise=0.0):
-    """A standard normal in two dimensions, as an optimiser leaves it behind."""
-    rng = np.random.default_rng([n, seed])
-    points = rng.standard_normal((n, 2)) * np.exp(rng.uniform(-2, 1.2, n))[:, None]
-    return points, -0.5 * (points**2).sum(axis=1) + noise * rng.standard_normal(n)
 
 
 @pytest.fixture(scope="module")
@@ -89,81 +77,6 @@ def test_parquet_is_a_table(tmp_path, whole):
     assert np.array_equal(rows.values, values[2990:6010])
     with pytest.raises(EvaluationsError, match="no column 'lp'; it has a, log_density, b"):
         fit_large(tmp_path / "rows.parquet", "lp")
-
-
-# The surrogate
-
-
-def completed(points, values, sd, rows, factor=1.0):
-    """A surrogate of some rows, the same completed with all, and the training set of all in its coordinates."""
-    some = vsbq.Evaluations(points[rows], values[rows], log_density_sd=None if sd is None else sd[rows])
-    training, _ = trim_evaluations(some, Trim())
-    settings = SparseGP()
-    surrogate, turned, told = fit_sparse_gp(training, settings, np.random.default_rng(0), Progress(1, False))
-    recipe = recipe_of(surrogate, turned, told, settings, Trim())
-    total = total_sums(recipe, ArrayTable(points, values, sd), factor, 10**6, None)
-    return surrogate, recipe, total, complete(surrogate, told, recipe, total)[0]
-
-
-def test_all_evaluations_give_the_surrogate_of_all_evaluations():
-    """Completed with the sample itself, it is what it was; with all of them, what the slow way gives."""
-    points, values = trace(3000)
-    values = values + 0.3 * np.sin(5 * points[:, 0])
-    rows = np.append(np.argmax(values), np.flatnonzero(np.arange(3000) % 5 == 0))
-    rows = np.unique(rows)
-    again = completed(points[rows], values[rows], None, np.arange(len(rows)))
-    u = np.random.default_rng(1).standard_normal((50, 2))
-    np.testing.assert_allclose(again[3].mean(u), again[0].mean(u), atol=1e-6)
-    surrogate, recipe, total, whole = completed(points, values, None, rows)
-    assert total.rows == 3000
-    everything, _ = trim_evaluations(vsbq.Evaluations(points, values), Trim())
-    space = surrogate.space
-    moved = space.forward(everything.space.inverse(everything.points))
-    turned = everything.__class__(
-        *(space, moved, values_in(everything, space, moved), everything.noise_sd, everything.offset),
-        level=values_in(everything, space, moved),
-        low=moved[:0],
-        zeros=moved[:0],
-    )
-    data = ShapedData.shaped(turned, recipe.settings).regression(recipe.parts[0].log_strength)
-    slow = sgpr.fit_factors(surrogate.hyp, surrogate.inducing, *data)[0]
-    slow = sgpr.with_residual_passes(surrogate.hyp, slow, *data, surrogate.passes)
-    wanted = sgpr.predict_mean(surrogate.hyp, slow, u)
-    off = np.abs(surrogate.means(u)[0] - wanted).max()
-    np.testing.assert_allclose(sgpr.predict_mean(whole.hyp, whole.factors, u), wanted, atol=0.01 * off)
-    assert off > 1e-4
-
-
-def values_in(training, space, u):
-    plain = training.values - training.space.log_jacobian(training.points)
-    return plain + space.log_jacobian(u)
-
-
-def test_under_noise_all_evaluations_leave_less_doubt():
-    points, values = trace(20_000, noise=1.0)
-    sd = np.ones(20_000)
-    surrogate, _, total, whole = completed(points, values, sd, np.arange(0, 20_000, 40))
-    assert total.rows > 19_000
-    u = np.random.default_rng(1).standard_normal((200, 2))
-    truth = -0.5 * (u**2).sum(axis=1)
-
-    def error(one):
-        missed = one.mean(one.space.from_plain(one.space.plain.forward(u))) - truth
-        return np.std(missed)
-
-    few, many = error(surrogate), error(whole)
-    assert many < 0.7 * few
-
-
-def test_noise_that_is_given_is_multiplied_and_noise_that_is_not_is_set():
-    points, values = trace(2000)
-    rows = np.arange(0, 2000, 4)
-    _, recipe, wanted, _ = completed(points, values, np.ones(2000), rows)
-    for sd, factor in [(np.full(2000, 0.5), 2.0), (None, -1.0)]:
-        total = total_sums(recipe, ArrayTable(points, values, sd), factor, 10**6, None)
-        assert total.parts[0].log_noise == pytest.approx(wanted.parts[0].log_noise)
-    other = total_sums(recipe, ArrayTable(points, values, np.ones(2000)), 2.0, 10**6, None)
-    assert other.parts[0].log_noise > wanted.parts[0].log_noise + 100
 
 
 # What is refused

@@ -171,7 +171,7 @@ def pieces_of_the_gp(source: str) -> list[str]:
 def allowed_in_numerics(name: str) -> bool:
     top = name.split(".")[0]
     inside = name == "vsbq._typing" or name == "vsbq.numerics" or name.startswith("vsbq.numerics.")
-    return inside or top in {"numpy", "scipy"} or top in sys.stdlib_module_names
+    return inside or top in {"numpy", "scipy", "threadpoolctl"} or top in sys.stdlib_module_names
 
 
 def global_randomness(source: str) -> list[str]:

@@ -12,7 +12,6 @@ from vsbq.errors import EvaluationsError, FitError, VsbqError, VsbqWarning
 from vsbq.fit import fit
 from vsbq.io.files.exports import ExportError
 from vsbq.io.files.posterior_file import PosteriorFileError, load
-from vsbq.large.run import fit_large
 from vsbq.many.result import ManyFits
 from vsbq.many.run import fit_many
 from vsbq.posterior import Posterior
@@ -21,6 +20,7 @@ from vsbq.settings import Settings
 if TYPE_CHECKING:
     from vsbq import readers, record, report
     from vsbq.io.record import Recorder, RecorderError
+    from vsbq.large.run import fit_large
 
 __all__ = [
     "Comparison",
@@ -56,6 +56,8 @@ def __getattr__(name: str) -> Any:
     """Load what not everybody needs on first use; a Python without SQLite still fits posteriors."""
     if name in {"Recorder", "RecorderError"}:
         return getattr(import_module("vsbq.record"), name)
+    if name == "fit_large":
+        return getattr(import_module("vsbq.large"), name)
     if name in {"readers", "record", "report"}:
         return import_module(f"vsbq.{name}")
     raise AttributeError(f"module 'vsbq' has no attribute '{name}'")
