@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import vsbq
-from vsbq.errors import EvaluationsError, VsbqError, VsbqWarning
+from vsbq.errors import ArgumentError, EvaluationsError, VsbqError, VsbqWarning
 
 LOG_Z = 3.0
 
@@ -49,6 +49,12 @@ def test_a_right_posterior_is_confirmed_and_keeps_its_draws(post):
     np.testing.assert_array_equal(found.posterior.sample(5, rng=0), post.sample(5, rng=0))
     np.testing.assert_allclose(found.posterior.log_pdf([[0.0, 0.0]]), law([1, 1]).logpdf([0, 0]), atol=0.02)
     assert "k-hat" in str(found)
+
+
+@pytest.mark.parametrize("given", ["a", np.zeros(3), None, 1j])
+def test_a_function_that_gives_no_number_is_told(post, given):
+    with pytest.raises(ArgumentError, match=r"log_density gave .* at one point\. Let it return one number"):
+        post.check(lambda x: given, 10, rng=2)
 
 
 def test_a_wrong_posterior_is_corrected(post):

@@ -3,9 +3,10 @@
 import copy
 import pickle
 
+import numpy as np
 import pytest
 
-from vsbq.errors import Argument, EvaluationsError, FitError, Message
+from vsbq.errors import Argument, ArgumentError, EvaluationsError, FitError, Message, as_count
 
 DROP = Argument("nonfinite", "drop")
 
@@ -31,6 +32,18 @@ def test_words_before_and_after_an_error_keep_its_arguments():
     assert str(outer) == "'a.csv': Pass nonfinite='drop'. Rows count from 0."
     assert parts_of(outer) == [DROP]
     assert outer.message.worded(lambda each: each.name) == "'a.csv': Pass nonfinite. Rows count from 0."
+
+
+@pytest.mark.parametrize(("given", "count"), [(3, 3), (1e4, 10_000), (np.int64(2), 2), (0, 0)])
+def test_a_count_may_be_a_float_without_a_fraction(given, count):
+    found = as_count(given, "The number of draws", 0)
+    assert (found, type(found)) == (count, int)
+
+
+@pytest.mark.parametrize("given", [-1, 10.5, "a", "3", None, np.nan, np.inf, True, [1, 2], np.ones(3)])
+def test_what_is_no_count_is_refused_in_words(given):
+    with pytest.raises(ArgumentError, match="The number of draws is a whole number of at least 0, not "):
+        as_count(given, "The number of draws", 0)
 
 
 def test_other_errors_and_messages_can_be_parts():

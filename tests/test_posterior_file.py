@@ -426,9 +426,9 @@ def test_a_posterior_of_something_else_is_not_replaced(one, tmp_path):
 
 
 def test_errors_of_the_file_system_stay_what_they_are(one, tmp_path):
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"There is no file '.*nothing\.npz'\. Check the path\."):
         load(tmp_path / "nothing")
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(IsADirectoryError, match="is a folder"):
         load(tmp_path)
     with pytest.raises(FileNotFoundError, match="Create it first"):
         save(one, tmp_path / "no such folder" / "fit")

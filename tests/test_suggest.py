@@ -157,7 +157,7 @@ def test_a_compact_posterior_says_what_is_missing(poor, tmp_path):
 
 @pytest.mark.parametrize("n", [0, -3, MOST_POINTS + 1])
 def test_a_number_of_points_that_makes_no_sense_is_refused(poor, n):
-    with pytest.raises(ValueError, match=f"from 1 to {MOST_POINTS}"):
+    with pytest.raises(ValueError, match=f"from 1 to {MOST_POINTS}" if n > 0 else "at least 1"):
         poor.suggest(n)
 
 

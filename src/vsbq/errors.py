@@ -106,6 +106,18 @@ def count_in_words(count: int, noun: str) -> str:
     return f"{count} {noun if count == 1 else plural}"
 
 
+def as_count(value: Any, what: str, least: int) -> int:
+    """A number of things; a float without a fraction will do."""
+    try:
+        count = int(value)
+        fine = not isinstance(value, str | bytes | bool) and bool(count == value) and count >= least
+    except (TypeError, ValueError, OverflowError):
+        fine = False
+    if not fine:
+        raise ArgumentError(f"{what} is a whole number of at least {least}, not {value!r:.40}.")
+    return count
+
+
 def nearest(word: str, known: Sequence[str]) -> str:
     """A remedy for a word that is not known: the nearest one, or all there are."""
     found = get_close_matches(word, known, n=1, cutoff=0.6)

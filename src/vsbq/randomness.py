@@ -19,7 +19,7 @@ def one_of(rng: RandomState, seed: Seed = None) -> RandomState:
     if seed is not None and rng is not None:
         raise ArgumentError("rng and seed mean the same, but both are given. Pass one of them.")
     given: Any = rng if seed is None else seed
-    if isinstance(given, bool) or (seed is not None and not isinstance(given, int | np.integer)):
+    if isinstance(given, bool | str | float) or (seed is not None and not isinstance(given, int | np.integer)):
         raise ArgumentError(f"{given!r:.60} is no seed. Give a whole number; a Generator of NumPy is given as rng.")
     if isinstance(given, int | np.integer) and given < 0:
         raise ArgumentError(f"A seed is a whole number of at least 0, not {given}.")

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vsbq._typing import ArrayLike, Float, ndarray
-from vsbq.errors import EvaluationsError, VsbqError, VsbqWarning, rows_in_words
+from vsbq.errors import ArgumentError, EvaluationsError, VsbqError, VsbqWarning, as_count, rows_in_words
 from vsbq.history import Evidence
 from vsbq.markup import Markup, joined
 from vsbq.numerics import mixture as mix
@@ -115,8 +115,7 @@ class _Weighted(NamedTuple):
 def check_points(post: Posterior, n: int, rng: RandomState = None) -> Float[ndarray, "n d"]:
     """n points at which the model should be evaluated to check a posterior; see `Posterior.check_points`."""
     _refuse_changed(post)
-    if n < 1:
-        raise ValueError(f"The number of points is at least 1, not {n}.")
+    n = as_count(n, "The number of points", 1)
     random = np.random.default_rng(rng)
     wide = round(WIDE_SHARE * n)
     far = post.space.inverse(mix.sample(_widened(post.mixture), wide, random))
@@ -168,7 +167,18 @@ def _called(function: Callable[[ndarray], Any], points: Float[ndarray, "n d"]) -
             return values.reshape(-1)
     except Exception:  # if it is wrong with one point as well, that is raised below
         pass
-    return np.array([float(function(row)) for row in points.copy()])
+    return np.array([_number(function(row)) for row in points.copy()])
+
+
+def _number(value: Any) -> float:
+    """What the model gave at one point."""
+    array = np.asarray(value)
+    if array.size != 1 or array.dtype.kind not in "fiub":
+        raise ArgumentError(
+            f"log_density gave {value!r:.60} at one point. Let it return one number, or one number for each of several "
+            "points."
+        )
+    return float(array.item())
 
 
 def _checked(post: Posterior, x: Float[ndarray, "n d"], values: Float[ndarray, " n"], noise: ArrayLike | None) -> Check:

@@ -20,7 +20,7 @@ from vsbq.analysis.suggesting.places import Weak, distinct, proposals
 from vsbq.analysis.suggesting.policy import Suggesting
 from vsbq.analysis.suggesting.reasons import Suggestions, reasons_of
 from vsbq.data.validation import read_numbers
-from vsbq.errors import EvaluationsError, VsbqError
+from vsbq.errors import EvaluationsError, VsbqError, as_count
 from vsbq.numerics.contours import highest
 from vsbq.posterior import Posterior
 from vsbq.randomness import RandomState
@@ -48,7 +48,8 @@ def suggestions(
 ) -> Suggestions:
     """The same with a reason for each point; see `Posterior.suggestions`."""
     model = _surrogate(post)
-    if not 1 <= n <= MOST_POINTS:
+    n = as_count(n, "The number of points", 1)
+    if n > MOST_POINTS:
         raise ValueError(f"suggest gives from 1 to {MOST_POINTS} points at a time, not {n}.")
     settings, generator = settings or Suggesting(), np.random.default_rng(rng)
     weak = Weak.of(post)

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from vsbq._typing import ArrayLike, Float, ndarray
+from vsbq.errors import as_count
 from vsbq.numerics import mixture as mix
 from vsbq.steps.support import OUTSIDE, asked
 
@@ -45,11 +46,10 @@ class CutDraws(NamedTuple):
 
 def draw(post: Posterior, n: int, rng: np.random.Generator) -> Float[ndarray, "n d"]:
     """n draws of equal weight in random order, in the user's space."""
-    if not n >= 0 or n != int(n):
-        raise ValueError(f"The number of draws is a whole number of at least 0, not {n!r:.40}.")
+    count = as_count(n, "The number of draws", 0)
     if post.refined is None:
-        return post.space.inverse(_of_mixture(post, int(n), rng))
-    return post.space.inverse(post.refined.draw(int(n), rng))
+        return post.space.inverse(_of_mixture(post, count, rng))
+    return post.space.inverse(post.refined.draw(count, rng))
 
 
 def _of_mixture(post: Posterior, n: int, rng: np.random.Generator) -> Float[ndarray, "n d"]:

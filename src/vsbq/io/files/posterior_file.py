@@ -194,6 +194,10 @@ def _read(path: str | os.PathLike[str]) -> tuple[Posterior, Header, Arrays]:
         source = _with_suffix(source)
     if source.exists() and not (source.is_file() or source.is_dir()):
         raise PosteriorFileError(f"'{source}' is no file but a pipe or a device. Pass a posterior file.")
+    if not source.exists():
+        raise FileNotFoundError(f"There is no file '{source}'. Check the path.")
+    if source.is_dir():
+        raise IsADirectoryError(f"'{source}' is a folder. Pass the file in it, such as '{source / 'posterior.npz'}'.")
     with source.open("rb") as stream:
         try:
             header, arrays = read(stream, Header, shapes_of, format_name=FORMAT, version=VERSION, as_of_now=as_of_now)
