@@ -38,8 +38,8 @@ MOST_REJECTED = 0.02
 MARGIN = 1.25
 
 #: Where a number says by its meaning that a fit fails: half of the mass; an error that is stated so large that the fit
-#: is as likely unusable as not, 1 / 0.67 of the limit; three nats between numbers that should agree; as many coefficients
-#: as evaluations; ten times what was stated. A share that can be one without harm has none.
+#: is as likely unusable as not, 1 / 0.67 of the limit; three nats between numbers that should agree; as many
+#: coefficients as evaluations; ten times what was stated. A share that can be one without harm has none.
 FAILS = {
     "open": 1.5,
     "cut_off": 0.5,
