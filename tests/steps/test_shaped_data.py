@@ -24,12 +24,30 @@ def training(rng):
 def test_total_noise_is_that_of_the_evaluations_and_of_the_shaping(training):
     data, shape = ShapedData.shaped(training, SparseGP()), Shaping()
     below = training.level.max() - training.level
-    curve = reference.shaping_sd(below, contour_depth(shape.depth, 2), shape.sd_min, shape.sd_med, shape.slope)
+    curve = reference.shaping_sd(
+        below, shape.threshold(training, training.level), shape.sd_min, shape.sd_med, shape.slope
+    )
     observed = np.maximum(training.noise_sd**2, NUGGET)
     assert_allclose(data.noise(), observed + curve**2)
     assert_allclose(data.noise(np.log(3.0)), observed + 9 * curve**2)
     for got, wanted in zip(data.regression(np.log(3.0))[:3], (*data[:2], data.noise(np.log(3.0))), strict=True):
         assert_array_equal(got, wanted)
+
+
+def test_the_threshold_of_shaping_is_deeper_where_few_noisy_evaluations_are_high(rng):
+    depths = np.sort(rng.uniform(0, 200, 300))
+    points = cloud(rng, 300)
+    exact, shape = training_set(points, -depths), Shaping()
+    noisy = replace(exact, noise_sd=np.ones(300))
+    known = contour_depth(shape.depth, 2)
+    assert shape.threshold(exact, exact.level) == known  # without noise the strength is learnt down to nothing
+    sixtieth = depths[6 * shape.enough - 1] - depths[0]  # a quadratic of two parameters has six coefficients
+    assert sixtieth > known
+    assert_allclose(shape.threshold(noisy, noisy.level), sixtieth)
+    many = replace(noisy, level=-depths / 100)
+    assert shape.threshold(many, many.level) == known
+    few = noisy.without(np.arange(300) >= 40, np.zeros(0, dtype=bool))
+    assert_allclose(shape.threshold(few, few.level), depths[39] - depths[0])
 
 
 def test_gradients_near_the_top_come_first_and_have_inducing_points_beside(rng):

@@ -10,10 +10,11 @@ import pytest
 
 import vsbq
 from improve_cases import FAST, log_normal
-from vsbq.analysis.going_on import GoingOn, going_on, surprise
+from vsbq.analysis.going_on import going_on, surprise
 from vsbq.analysis.update import joined
 from vsbq.progress import Progress
 from vsbq.steps.noise import NoiseCheck
+from vsbq.steps.surrogate.earlier import GoingOn
 from vsbq.steps.surrogate.shaped_data import Level, Shaping, SparseGP
 from vsbq.steps.trim import Trim, trim_evaluations
 
