@@ -81,11 +81,7 @@ def add(parser: ArgumentParser) -> None:
     page.set_defaults(run=_action("refresh_page"))
 
     trust = actions.add_parser("trust", parents=[shared], help="the study of verdicts: run what is missing of it")
-    trust.add_argument("--half", choices=("development", "validation"), help="only this half")
-    trust.add_argument("--limit", type=int, metavar="N", help="at most so many fits")
-    trust.add_argument("--processes", type=int, default=max(1, (os.cpu_count() or 1)), help="fits at a time")
-    trust.add_argument("--cache", type=Path, help="folder of the traces (default: traces/ beside the lines)")
-    trust.add_argument("--page", type=Path, help="put the tables into this page instead of running anything")
+    _add_trust(trust)
     trust.set_defaults(run=_action("study_verdicts"), interrupted=INTERRUPTED)
 
     cases = actions.add_parser("cases", help="the cases of the zoo, by kind and half")
@@ -98,6 +94,14 @@ def add(parser: ArgumentParser) -> None:
         "--method", metavar="NAME", help="compare this method's lines of NEW with the default's of OLD"
     )
     compare.set_defaults(run=_action("compare_results"))
+
+
+def _add_trust(trust: ArgumentParser) -> None:
+    trust.add_argument("--half", choices=("development", "validation"), help="only this half")
+    trust.add_argument("--limit", type=int, metavar="N", help="at most so many fits")
+    trust.add_argument("--processes", type=int, default=max(1, (os.cpu_count() or 1)), help="fits at a time")
+    trust.add_argument("--cache", type=Path, help="folder of the traces (default: traces/ beside the lines)")
+    trust.add_argument("--page", type=Path, help="put the tables into this page instead of running anything")
 
 
 def _add_run(run: ArgumentParser) -> None:
