@@ -7,7 +7,7 @@ import numpy as np
 from vsbq.history import ERRORS, Evidence
 from vsbq.numerics.contours import SURROUNDINGS, contour_depth
 from vsbq.posterior import Posterior
-from vsbq.posterior.diagnosis import Finding
+from vsbq.posterior.diagnosis import THRESHOLDS, Finding
 from vsbq.posterior.diagnosis.edges import edges
 from vsbq.posterior.diagnosis.measures import Rows, View, mode_counts
 from vsbq.report import diagnosis_plot as overview
@@ -71,8 +71,18 @@ def _draw(axes: Axes, finding: Finding, posterior: Posterior, view: View, rows: 
             _errors(axes, posterior)
         case "modes":
             _regions(axes, posterior, view, rows)
+        case "together":
+            _shares(axes, posterior)
         case _:
             raise ValueError(f"there is no picture of '{finding.name}'")
+
+
+def _shares(axes: Axes, posterior: Posterior) -> None:
+    """How far each number is on its way to a doubt."""
+    shares = THRESHOLDS.shares({finding.name: finding.number for finding in posterior.diagnose().findings})
+    names = sorted((name for name in shares if shares[name] > 0), key=lambda name: shares[name])
+    axes.barh(names, [shares[name] for name in names], color=BLUE)
+    axes.set_xlabel("share of what a trusted fit may have; the sum counts")
 
 
 def _in_order(axes: Axes, posterior: Posterior) -> None:

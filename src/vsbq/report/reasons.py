@@ -44,6 +44,8 @@ CAPTIONS = {
     "under the posterior.",
     "noise": "What the surrogate says against what was evaluated, in nats below the best. The scatter around the line "
     "should be as wide as the noise that was stated.",
+    "together": "How far the number of each check is on its way from what usable fits have, at zero, to a doubt, at "
+    "one. The sum of the bars counts.",
 }
 
 
