@@ -32,7 +32,7 @@ FAST = [
 ]
 SLOW = [
     f"docs/{name}.md"
-    for name in ("cli", "comparison", "handover", "loss", "many", "matlab_r_julia", "next", "noise", "troubleshooting")
+    for name in ("cli", "comparison", "handover", "loss", "many", "matlab_r_julia", "next", "noise", "scale", "troubleshooting")
 ]
 SHELL = {"cli.md", "matlab_r_julia.md", "next.md", "processes.md"}
 EXCERPTS = {"docs/index.md"}  # not complete by themselves

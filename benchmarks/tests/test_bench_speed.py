@@ -25,9 +25,10 @@ def test_the_density_of_the_sets_has_the_stated_integral():
     np.testing.assert_allclose(np.exp(values), [density(y, x) for x, y in points])
 
 
-def test_a_kernel_is_not_faster_than_its_floor(monkeypatch):
-    monkeypatch.setitem(speed.KERNELS, "small", (400, 60, 2))
-    found = speed.kernel("small")
+@pytest.mark.parametrize("kind", ["bound", "sums", "choice", "variance"])
+def test_a_kernel_stands_beside_its_floor(kind, monkeypatch):
+    monkeypatch.setitem(speed.KERNELS, f"{kind} small", (400, 60, 2, 4))
+    found = speed.kernel(f"{kind} small")
     assert found["times_floor"] == pytest.approx(found["seconds"] / found["floor_seconds"])
     assert found["seconds"] > 0
 
@@ -50,3 +51,49 @@ def test_a_line_of_another_machine_or_other_threads_is_not_compared(tmp_path, mo
     monkeypatch.setattr(speed, "measured", lambda *_: line | {"units": 50.0})
     (said,) = speed.run(["two_moons"], 1, path, tmp_path)
     assert "SLOWER" not in said
+
+
+def test_processor_time_is_what_is_compared_and_what_is_asked_for_is_said(tmp_path, monkeypatch):
+    path = tmp_path / "speed.jsonl"
+    line = {"name": "two_moons", "threads": 1, "machine": "m", "commit": "abc", "seconds": 1.0, "peak_gib": 0.1}
+    path.write_text(json.dumps(line | {"units": 5.0, "cpu_units": 5.0}) + "\n")
+    busy = line | {"units": 50.0, "cpu_units": 5.1}
+    monkeypatch.setattr(speed, "measured", lambda *_: busy)
+    (said,) = speed.run(["two_moons"], 1, path, tmp_path)
+    assert "SLOWER" not in said
+    assert "MORE" not in said
+    monkeypatch.setattr(speed, "measured", lambda *_: busy | {"peak_gib": 0.4})
+    (said,) = speed.run(["two_moons"], 1, path, tmp_path)
+    assert "MORE than 8 units and 0.3 GiB" in said
+
+
+def test_files_of_a_set_hold_a_set(tmp_path, monkeypatch):
+    points, values = (np.load(path) for path in speed.files_of(1000, 2, tmp_path))
+    bent = points[:, 1] + 0.5 * (points[:, 0] ** 2 - 1)
+    np.testing.assert_allclose(values, -0.5 * (points[:, 0] ** 2 + bent**2) - 0.3 * points[:, 0] * bent)
+    assert len(np.unique(points, axis=0)) == 1000
+    monkeypatch.setattr(speed, "trace_like", None)  # what is there is not written again
+    speed.files_of(1000, 2, tmp_path)
+
+
+def test_the_page_has_the_last_lines_and_says_what_is_arithmetic(tmp_path):
+    page, path = tmp_path / "page.md", tmp_path / "speed.jsonl"
+    page.write_text("before\n\n<!-- from benchmarks/results/speed.jsonl -->\nold\n<!-- end -->\nafter\n")
+    same = {"threads": 1, "machine": "m", "commit": "abc", "seconds": 1.0, "peak_gib": 0.1, "load": 0.2, "error": 0.01}
+    same |= {"unit_seconds": 0.3, "units": 9.0}
+    small, big = speed.LARGE
+    lines = [
+        same | {"name": small, "evaluations": 10**6, "cpu_units": 999.0},
+        same | {"name": small, "evaluations": 10**6, "cpu_units": 150.0},
+        same | {"name": big, "evaluations": 10**7, "cpu_units": 600.0},
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    speed.write_page(path, page)
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("<!-- end -->\nafter\n")
+    assert "| file 1,000,000 D=6 | 1,000,000 | 150.0 | 0.10 | +0.0100 | 0.2 |" in text
+    assert "a million take 50.0 units more, and the rest 100 units" in text
+    assert "| 100,000,000 | 25.5 min | 3.6 min | 0.9 min |" in text
+    assert "999" not in text
+    assert "old" not in text
