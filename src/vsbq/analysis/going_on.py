@@ -1,8 +1,10 @@
-"""Step 2 of an update: the surrogate goes on from the earlier one, if what is new agrees with that.
+"""Steps 2 and 3 of an update: surrogate and mixture go on from the earlier ones, if what is new agrees with these.
 
 New evaluations are a test that the earlier surrogate could not prepare for. If it has predicted them within its error
 bars, what it has learnt stands: hyperparameters and coordinates stay, inducing points and factors are made of all
 evaluations. Otherwise, and where there are so few evaluations that each has a say in what is learnt, it is learnt anew.
+The new surrogate in turn is a test of the earlier mixture: if its importance weights are as even as those with which
+the rounds of a fit end, the mixture stays.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from vsbq.posterior.diagnosis import THRESHOLDS
 from vsbq.posterior.diagnosis.measures import Rows
 from vsbq.progress import logger
 from vsbq.settings import Steps
-from vsbq.steps.surrogate.earlier import GoingOn
+from vsbq.steps.mixture.policy import VariationalMixture
+from vsbq.steps.mixture.same import SameMixture
+from vsbq.steps.surrogate.going_on import GoingOn
 from vsbq.steps.surrogate.model import Surrogate
 from vsbq.steps.surrogate.shaped_data import Shaping, SparseGP
 
@@ -38,8 +42,9 @@ def going_on(post: Posterior, together: Evaluations, steps: Steps) -> Steps:
     logger.info("update: the new evaluations are missed by %.2g of the standard deviations stated", found)
     if THRESHOLDS.limit("surrogate").level(found) != "trusted":
         return steps
-    history = post.history.surrogate
-    return replace(steps, surrogate=GoingOn(how, earlier, history.shaping_strength, history.miss))
+    history, mixture = post.history.surrogate, steps.mixture
+    mixture = SameMixture(mixture) if isinstance(mixture, VariationalMixture) else mixture
+    return replace(steps, surrogate=GoingOn(how, earlier, history.shaping_strength, history.miss), mixture=mixture)
 
 
 def surprise(post: Posterior, new: Evaluations, shaping: Shaping) -> float:

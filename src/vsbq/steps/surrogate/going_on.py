@@ -1,4 +1,4 @@
-"""Step 2 with what an earlier surrogate has learnt."""
+"""Step 2 for an update: what an earlier surrogate has learnt, with all evaluations."""
 
 from __future__ import annotations
 

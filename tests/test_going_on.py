@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import vsbq
+from going_on_cases import COARSE, STEPS, many, wide
 from improve_cases import FAST, log_normal
 from vsbq.analysis.going_on import going_on, surprise
 from vsbq.analysis.update import joined
 from vsbq.progress import Progress
 from vsbq.steps.noise import NoiseCheck
-from vsbq.steps.surrogate.earlier import GoingOn
-from vsbq.steps.surrogate.shaped_data import Level, Shaping, SparseGP
+from vsbq.steps.surrogate.going_on import GoingOn
+from vsbq.steps.surrogate.shaped_data import Shaping
 from vsbq.steps.trim import Trim, trim_evaluations
-
-#: So coarse that some hundred evaluations are many.
-COARSE = SparseGP(exact_points=60, coarse=(Level(20, 10, 30, 1), Level(40, 15, 30, 2)), fine=Level(60, 20, 20, 1))
-STEPS = replace(FAST, surrogate=COARSE)
-
-
-def wide(rng, n):
-    return rng.normal(size=(n, 2)) * rng.uniform(0.2, 2.5, (n, 1)) @ [[1.0, 0.7], [0.0, 0.5]]
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    x = wide(np.random.default_rng(0), 400)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return vsbq.fit(x, log_normal(x), names=["a", "b"], settings=STEPS, rng=1, progress=False)
+    return many()
 
 
 @pytest.fixture(scope="module")
