@@ -164,3 +164,14 @@ def test_the_same_numbers_give_the_same_draws(rng):
     one, other, another = (found.draws(5, np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert (one == other).all()
     assert (one != another).any()
+
+
+def test_features_of_very_different_size_do_not_break_it(rng):
+    """The Hessian of classes that are apart is singular to rounding."""
+    x = np.concatenate([rng.uniform(1.0, 2.0, (20, 1)), -rng.uniform(1.0, 2.0, (20, 1))])
+    features = np.asfortranarray(np.column_stack([np.ones(40), x, 1e9 * x, 1e9 * x + 1e-3 * x**2, 1e18 * x]))
+    model = Logistic(features, x[:, 0] > 0, 50.0)
+    mode, _ = model.mode()
+    assert np.isfinite(mode).all()
+    assert np.isfinite(model.draws(4, rng)).all()
+    assert ((features @ mode > 0) == (x[:, 0] > 0)).all()

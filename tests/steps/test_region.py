@@ -12,7 +12,7 @@ from toy import Known, cloud, edges_at, normal, one_normal, training_set
 
 import reference
 from vsbq.numerics.em import effective_size
-from vsbq.steps.region import MOST_LEAK, MOST_RISE, Stray, TrustedRegion
+from vsbq.steps.region import DOUBLINGS, MOST_LEAK, MOST_RISE, Stray, TrustedRegion
 
 
 def region(mean=normal, variance=lambda u: np.zeros(len(u)), **options):
@@ -45,13 +45,43 @@ def test_evaluations_tell_whether_they_are_noisy(rng):
 
 def test_the_box_goes_half_of_the_range_beyond_the_evaluations(rng):
     points = cloud(rng, 300)
-    found = TrustedRegion.around(Known(normal), training_set(points, normal(points)))
     low, high = points.min(axis=0), points.max(axis=0)
+    model = Known(normal, open_trends=lambda u: 10.0 * ((u < low) | (u > high)).any(axis=1)[None])
+    found = TrustedRegion.around(model, training_set(points, normal(points)))
     assert_allclose(found.lower, low - 0.5 * (high - low))
     assert_allclose(found.upper, high + 0.5 * (high - low))
     just, far = found.upper - 1e-9, found.upper + 1e-9
     assert np.isfinite(found.log_density(just[None]))
     assert np.isnan(found.log_density(far[None]))
+
+
+@pytest.mark.parametrize("unknown", ["trend", "variance"])
+def test_the_box_is_wider_on_a_side_where_the_surrogate_and_its_trend_are_known(unknown, rng):
+    points = cloud(rng, 300)
+    low, high = points.min(axis=0), points.max(axis=0)
+
+    def doubt(u):
+        """More than the slack, but for places to the left, and there from ten ranges on."""
+        left = (
+            (u[:, 0] < low[0])
+            & (u[:, 0] > low[0] - 10.0 * (high[0] - low[0]))
+            & (u[:, 1] > low[1])
+            & (u[:, 1] < high[1])
+        )
+        inside = ((u >= low) & (u <= high)).all(axis=1)
+        return np.where(left | inside, 0.0, 9.0)
+
+    how = {"open_trends": lambda u: doubt(u)[None]} if unknown == "trend" else {"variance_of": lambda u: doubt(u) ** 2}
+    found = TrustedRegion.around(Known(normal, **how), training_set(points, normal(points)))
+    half = 0.5 * (high - low)
+    assert_allclose([found.lower[1], *found.upper], [(low - half)[1], *(high + half)])
+    assert low[0] - 20 * half[0] < found.lower[0] < low[0] - 9 * half[0]
+
+
+def test_the_box_ends_somewhere(rng):
+    points = cloud(rng, 300)
+    found = TrustedRegion.around(Known(normal), training_set(points, normal(points)))
+    assert (found.upper - found.lower < 2 ** (DOUBLINGS + 2) * np.ptp(points, axis=0)).all()
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,8 @@ class Logistic:
         share = np.exp(log_expit(self.features @ b))
         gradient = self.features.T @ (self.labels - share) - b / self.prior_sd**2
         weighted = self.features * (share * (1 - share))[:, None]
-        return gradient, linalg.cholesky(weighted.T @ self.features + np.eye(len(b)) / self.prior_sd**2)
+        hessian = weighted.T @ self.features + np.eye(len(b)) / self.prior_sd**2
+        return gradient, linalg.jittered_cholesky(hessian, float(np.trace(hessian)), first=np.finfo(float).eps)[0]
 
     def draws(self, count: int, rng: np.random.Generator) -> Float[ndarray, "f k"]:
         """Draws of the coefficients by elliptical slice sampling around the normal approximation, one chain each.

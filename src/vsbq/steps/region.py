@@ -22,8 +22,10 @@ MOST_LEAK = 0.01
 #: Nats by which the expected density may exceed that of the surrogate's mean: uncertainty alone must not create mass.
 MOST_RISE = 1.0
 
-#: How far beyond the evaluations anything may be believed, as a share of their range.
+#: How far beyond the evaluations the surrogate may be believed, as a share of their range: so far whatever it is, and
+#: farther, doubled again and again, while the evaluations determine its trend to within the slack of the region.
 BEYOND = 0.5
+DOUBLINGS = 6
 
 #: Share of the variance far from all evaluations above which the surrogate rather guesses than knows. Its error there
 #: outgrows its sd, which cannot exceed that far from all evaluations.
@@ -87,8 +89,9 @@ class TrustedRegion:
         guessed = max(GUESS * surrogate.prior_variance + (3.0 * float(usual)) ** 2, LEAST_GUESS)
         low, high = training.points.min(axis=0), training.points.max(axis=0)
         far = BEYOND * (high - low)
+        low, high = reach(surrogate, training.points[near].mean(axis=0), (low - far, high + far), slack**2)
         stray = Stray.of(training, support)
-        return cls(surrogate, low - far, high + far, slack**2, top, MOST_RISE, guessed, support, stray, training.noisy)
+        return cls(surrogate, low, high, slack**2, top, MOST_RISE, guessed, support, stray, training.noisy)
 
     def log_density(self, u: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
         """Log of the density that the surrogate expects, E exp f = exp(mean + variance / 2), relative to its offset,
@@ -153,3 +156,25 @@ class TrustedRegion:
             return u, weights
         known = (self.surrogate.variance(u) <= self.most_variance) & (weights > 0)
         return u[known], weights[known] / (weights[known].sum() if known.any() else 1.0)
+
+
+def reach(
+    surrogate: LogDensityModel,
+    centre: Float[ndarray, " d"],
+    box: tuple[Float[ndarray, " d"], Float[ndarray, " d"]],
+    most_variance: float,
+) -> tuple[Float[ndarray, " d"], Float[ndarray, " d"]]:
+    """A box around some evaluations, widened on each side while the surrogate and its trend are known there.
+
+    Evaluations along a line, or of a run that went straight to the mode, may tell a smooth density far beyond them.
+    """
+    ends = []
+    for end in box:
+        step = np.diag(end - centre)
+        distances = 2.0 ** np.arange(1, DOUBLINGS + 1)
+        there = centre + (distances[:, None, None] * step).reshape(-1, len(centre))
+        open_ = surrogate.variance(there) + (surrogate.trends(there) ** 2).sum(axis=0)
+        known = np.logical_and.accumulate((open_ <= most_variance).reshape(DOUBLINGS, -1), axis=0)
+        factor = 2.0 ** known.sum(axis=0)
+        ends.append(centre + factor * (end - centre))
+    return ends[0], ends[1]

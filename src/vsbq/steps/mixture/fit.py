@@ -20,7 +20,7 @@ from vsbq.steps.mixture.policy import VariationalMixture
 from vsbq.steps.mixture.soft_box import SoftBox
 from vsbq.steps.mixture.starts import starts
 from vsbq.steps.model import LogDensityModel
-from vsbq.steps.region import BEYOND, TrustedRegion
+from vsbq.steps.region import TrustedRegion
 from vsbq.steps.trim import TrainingSet
 
 #: Draws of an ELBO that only has to tell which start is better.
@@ -41,7 +41,7 @@ def fit_variational(
     A mixture that was fitted to fewer evaluations, in the same coordinates, takes the place of the first start.
     """
     surrogate = region.surrogate
-    box = SoftBox.around(training.points, BEYOND)
+    box = SoftBox(region.lower, region.upper)
     tried: list[_Tried] = []
     for name, start in starts(training, settings, rng, earlier).items():
         progress.say(f"mixture: start {name}")
