@@ -107,6 +107,39 @@ def test_what_makes_no_table_is_refused(tmp_path):
         fit_large(points, values, settings=vsbq.Settings.paper())
 
 
+def test_a_row_outside_the_bounds_is_named_wherever_it_is():
+    points, values = trace(3000)
+    inside = np.abs(points).max(axis=1) < 6
+    points, values = points[inside], values[inside]
+    points[1500, 0], values[1500] = 7.0, -30.0
+    with pytest.raises(EvaluationsError, match="Row 1500 is outside the bounds"):
+        fit_large(points, values, bounds=[(-6, 6), (-6, 6)], sample=50)
+
+
+def test_bounds_and_names_of_evaluations_are_kept():
+    points, values = trace(3000)
+    inside = np.abs(points).max(axis=1) < 6
+    options = {"bounds": [(-6, 6), None], "names": ["a", "b"]}
+    given = vsbq.Evaluations(points[inside], values[inside], **options)
+    found = fit_large(given)
+    assert found.bounds == given.bounds
+    assert found.names == ("a", "b")
+    assert same(found, fit_large(points[inside], values[inside], **options))
+    with pytest.raises(EvaluationsError, match="but names was given as well"):
+        fit_large(given, names=["c", "d"])
+
+
+def test_a_recorders_file_is_a_table(tmp_path):
+    points, values = trace(700)
+    with vsbq.Recorder(tmp_path / "calls.db", names=["a", "b"], bounds=[(-99, 99), None]) as recorder:
+        for point, value in zip(points, values, strict=True):
+            recorder.record(point, log_density=value)
+    found = fit_large(tmp_path / "calls.db", sample=300)
+    given = vsbq.Evaluations.from_recorder(tmp_path / "calls.db")
+    assert found.bounds == given.bounds
+    assert same(found, fit_large(given, sample=300))
+
+
 # The sample
 
 

@@ -11,6 +11,7 @@ import vsbq
 from large_cases import KilledOnceTable, trace
 from vsbq.errors import VsbqError
 from vsbq.large import run, sums
+from vsbq.large.tables import Opened
 
 distributed = pytest.importorskip("distributed")
 
@@ -59,7 +60,7 @@ def test_a_killed_worker_costs_nothing(client, files, tmp_path, monkeypatch):
     flag = tmp_path / "killed"
     table = KilledOnceTable(*files, flag=str(flag), parent=os.getpid())
     alone = fit_large(*files)
-    monkeypatch.setattr(run, "open_table", lambda *given: (table, ()))
+    monkeypatch.setattr(run, "open_table", lambda *given: Opened(table))
     before = set(client.run(os.getpid).values())
     assert same(fit_large(*files, client=client), alone)
     assert flag.exists()

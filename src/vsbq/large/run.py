@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from vsbq._typing import Int, ndarray
 from vsbq.data.bounds import BoundsLike
 from vsbq.data.evaluations import Evaluations
 from vsbq.errors import ArgumentError, EvaluationsError
@@ -15,14 +16,14 @@ from vsbq.fit import fit
 from vsbq.history import NoiseFinding, SurrogateFit
 from vsbq.large.sample import choose, read_rows
 from vsbq.large.sums import total_sums
-from vsbq.large.tables import Table, open_table
+from vsbq.large.tables import Opened, Table, open_table
 from vsbq.posterior import Posterior
 from vsbq.progress import Progress, logger
 from vsbq.randomness import RandomState, Seed, one_of
 from vsbq.settings import Settings, Steps
 from vsbq.steps.noise import settle_noise
 from vsbq.steps.surrogate import SparseGP, Surrogate, fit_sparse_gp
-from vsbq.steps.surrogate.complete import Rows, complete, recipe_of
+from vsbq.steps.surrogate.complete import complete, recipe_of
 from vsbq.steps.trim import TrainingSet, Trim
 
 __all__ = ["fit_large"]
@@ -82,17 +83,16 @@ def fit_large(
     if chunk < 1 or sample < 1:
         raise ArgumentError(f"sample and chunk are numbers of rows, at least 1, not {sample} and {chunk}.")
     random = np.random.default_rng(one_of(rng, seed))
-    table, own = open_table(source, log_density, log_density_sd, params)
-    known: dict[str, Any] = {"bounds": bounds, "plausible_bounds": plausible_bounds, "tag": tag}
-    known["names"] = names if names is not None else (own or None)
+    known: dict[str, Any] = {"bounds": bounds, "plausible_bounds": plausible_bounds, "names": names, "tag": tag}
+    opened = open_table(source, log_density, log_density_sd, params, known)
+    table = opened.table
     steps = settings if isinstance(settings, Steps) else (settings or Settings()).steps()
     if table.rows <= sample:
-        return fit(_evaluations(table.read(0, table.rows), known), settings=steps, rng=random, progress=progress)
+        return fit(_evaluations(opened, np.arange(table.rows), known), settings=steps, rng=random, progress=progress)
     if not isinstance(steps.surrogate, SparseGP):
         raise ArgumentError("Only the default surrogate can be completed with more evaluations: leave it as it is.")
     dimension = table.read(0, 1).points.shape[1]
-    rows = read_rows(table, choose(table, sample, dimension, int(random.integers(2**62))))
-    given = _evaluations(rows, known)
+    given = _evaluations(opened, choose(table, sample, dimension, int(random.integers(2**62))), known)
     noise: NoiseFinding | None = None
     if steps.noise is not None:
         given, noise = settle_noise(given, steps.noise, steps.trim, random.spawn(1)[0])
@@ -103,10 +103,14 @@ def fit_large(
     return replace(post, history=post.history._replace(noise=noise))
 
 
-def _evaluations(rows: Rows, known: dict[str, Any]) -> Evaluations:
-    """What `fit` takes: exact values have no standard deviation."""
+def _evaluations(opened: Opened, chosen: Int[ndarray, " k"], known: dict[str, Any]) -> Evaluations:
+    """Some rows as `fit` takes them: exact values have no standard deviation."""
+    if opened.evaluations is not None:
+        return opened.evaluations.take(chosen)
+    rows = read_rows(opened.table, chosen)
     sd = rows.sd if (rows.sd > 0).any() else None
-    return Evaluations(rows.points, rows.values, log_density_sd=sd, **known)
+    names = known["names"] if known["names"] is not None else (opened.names or None)
+    return Evaluations(rows.points, rows.values, log_density_sd=sd, **known | {"names": names})
 
 
 def _factor(noise: NoiseFinding | None) -> float:

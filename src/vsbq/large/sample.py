@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from vsbq._typing import Bool, Float, Int, ndarray
+from vsbq.data.bounds import Bounds
 from vsbq.errors import EvaluationsError
 from vsbq.large.tables import Table, spans
 from vsbq.numerics.contours import SURROUNDINGS, contour_depth
@@ -67,8 +68,8 @@ def read_rows(table: Table, rows: Int[ndarray, " k"]) -> Rows:
     return Rows(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def checked(rows: Rows, start: int) -> Rows:
-    """The rows, if they are numbers."""
+def checked(rows: Rows, start: int, bounds: Bounds | None = None) -> Rows:
+    """The rows, if they are numbers and within the bounds."""
     _check(rows.values, start)
     wrong: Bool[ndarray, " n"] = ~np.isfinite(rows.points).all(axis=1) | ~(rows.sd >= 0) | ~np.isfinite(rows.sd)
     if wrong.any():
@@ -77,7 +78,19 @@ def checked(rows: Rows, start: int) -> Rows:
             f"Row {start + row} has the parameters {rows.points[row].tolist()} and the standard deviation "
             f"{float(rows.sd[row])}. They have to be finite numbers: leave out the row, or mend it."
         )
+    outside = np.zeros(0, bool) if bounds is None else ~bounds_hold(rows.points, bounds)
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise EvaluationsError(
+            f"Row {start + row} is outside the bounds: {rows.points[row].tolist()}. Leave out the row, or correct the "
+            "bounds."
+        )
     return rows
+
+
+def bounds_hold(points: Float[ndarray, "n d"], bounds: Bounds) -> Bool[ndarray, " n"]:
+    """Which points are within bounds."""
+    return np.asarray(((points >= bounds.lower) & (points <= bounds.upper)).all(axis=1))
 
 
 def _check(values: Float[ndarray, " n"], start: int) -> None:

@@ -48,7 +48,7 @@ def part_sums(
 
     def blocks() -> Iterator[Rows]:
         for start, stop in spans(*rows, max(chunk // BLOCK, 1) * BLOCK):
-            piece = checked(table.read(start, stop), start + shift)
+            piece = checked(table.read(start, stop), start + shift, recipe.space.bounds)
             piece = piece._replace(sd=piece.sd * factor if factor >= 0 else 0.0 * piece.sd - factor)
             for first_row, end in spans(0, len(piece.values), BLOCK):
                 yield Rows(*(column[first_row:end] for column in piece))

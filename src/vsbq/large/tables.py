@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -138,16 +138,32 @@ def opened(source: Any) -> Any:
         ) from error
 
 
-def open_table(source: Any, log_density: Any, sd: Any, params: Sequence[str] | None) -> tuple[Table, tuple[str, ...]]:
-    """The table that a user means, and the names of its parameters if it has any."""
+class Opened(NamedTuple):
+    """A table, the names of its parameters if it has any, and the evaluations if they are in memory anyway."""
+
+    table: Table
+    names: tuple[str, ...] = ()
+    evaluations: Evaluations | None = None
+
+
+def open_table(
+    source: Any, log_density: Any, sd: Any, params: Sequence[str] | None, known: Mapping[str, Any]
+) -> Opened:
+    """The table that a user means; `known` is what was said of the parameters."""
+    given = {"log_density": log_density, "log_density_sd": sd, "params": params, **known}
+    said = {name: value for name, value in given.items() if value is not None}
     if isinstance(source, Evaluations):
-        return ArrayTable(source.points, source.log_density, source.log_density_sd), source.names
+        if said:
+            raise EvaluationsError(
+                f"An Evaluations already holds its values, bounds and names, but {', '.join(said)} was given as well. "
+                "Pass them when the Evaluations is made."
+            )
+        return _in_memory(source)
     suffix = Path(source).suffix.lower() if isinstance(source, str | os.PathLike) else ""
     if suffix in {".parquet", ".pq"}:
         return _parquet_table(os.fspath(source), log_density or "log_density", sd, params)
     if suffix and suffix != ".npy":
-        from_file = Evaluations.from_file(source)
-        return ArrayTable(from_file.points, from_file.log_density, from_file.log_density_sd), from_file.names
+        return _in_memory(Evaluations.from_file(source, **said))
     if log_density is None:
         raise EvaluationsError(
             "log_density is missing. Give the log densities of the points, as an array or as the path of another .npy "
@@ -160,7 +176,11 @@ def open_table(source: Any, log_density: Any, sd: Any, params: Sequence[str] | N
             f"The points have shape {np.shape(points)} and log_density {np.shape(values)}. Points are a matrix with a "
             "row for each log density."
         )
-    return table, tuple(params or ())
+    return Opened(table)
+
+
+def _in_memory(given: Evaluations) -> Opened:
+    return Opened(ArrayTable(given.points, given.log_density, given.log_density_sd), given.names, given)
 
 
 def _plain(source: Any) -> Any:
@@ -172,9 +192,7 @@ def _plain(source: Any) -> Any:
     return float(source) if np.ndim(source) == 0 else np.asarray(source, dtype=np.float64)
 
 
-def _parquet_table(
-    path: str, log_density: Any, sd: Any, params: Sequence[str] | None
-) -> tuple[ParquetTable, tuple[str, ...]]:
+def _parquet_table(path: str, log_density: Any, sd: Any, params: Sequence[str] | None) -> Opened:
     try:
         known = [str(name) for name in _parquet().ParquetFile(path).schema_arrow.names]
     except (OSError, ValueError) as error:
@@ -188,7 +206,7 @@ def _parquet_table(
             f"{path!r} has no column {missing[0]!r}; it has {', '.join(known[:20])}. Name its columns by params=, "
             "log_density= and log_density_sd=."
         )
-    return ParquetTable(os.path.abspath(path), chosen, str(log_density), sd), chosen
+    return Opened(ParquetTable(os.path.abspath(path), chosen, str(log_density), sd), chosen)
 
 
 def spans(start: int, stop: int, size: int) -> Iterator[tuple[int, int]]:
