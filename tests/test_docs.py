@@ -32,7 +32,18 @@ FAST = [
 ]
 SLOW = [
     f"docs/{name}.md"
-    for name in ("cli", "comparison", "handover", "loss", "many", "matlab_r_julia", "next", "noise", "scale", "troubleshooting")
+    for name in (
+        "cli",
+        "comparison",
+        "handover",
+        "loss",
+        "many",
+        "matlab_r_julia",
+        "next",
+        "noise",
+        "scale",
+        "troubleshooting",
+    )
 ]
 SHELL = {"cli.md", "matlab_r_julia.md", "next.md", "processes.md"}
 EXCERPTS = {"docs/index.md"}  # not complete by themselves
