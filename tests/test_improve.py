@@ -37,7 +37,8 @@ def cut():
 @pytest.fixture(scope="module")
 def doubtful():
     post = noisy()
-    assert "unsure" in [finding.name for finding in post.diagnose().reasons]
+    assert post.verdict != "trusted"
+    assert post.diagnose().finding("unsure").number > 0.9  # noise is why
     return post
 
 

@@ -63,6 +63,17 @@ def test_few_evaluations_are_fitted_as_ever(files):
     assert same(fit_large(points, values), vsbq.fit(points, values, rng=3, progress=False))
 
 
+def test_steps_of_finite_differences_are_rows_like_any_others():
+    """All rows are summed: gradients that happen to be in the sample would be lost to the surrogate of all."""
+    places, _ = trace(400)
+    points = np.repeat(places, 3, axis=0) + np.tile([[0, 0], [1e-7, 0], [0, 1e-7]], (400, 1))
+    values = -0.5 * (points**2).sum(axis=1)
+    assert vsbq.fit(points, values, rng=0, progress=False).history.trimmed.steps > 0
+    post = vsbq.fit_large(points, values, sample=1100, rng=0, progress=False)
+    assert post.history.trimmed.steps == 0
+    assert post.mean() == pytest.approx(0, abs=0.05)
+
+
 def test_parquet_is_a_table(tmp_path, whole):
     parquet, arrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
     points, values = trace(20_000)

@@ -154,7 +154,7 @@ def test_a_surrogate_is_plain_arrays_and_numbers(one):
     for name, part in arrays.items():  # each of them counts
         assert not identical(one.surrogate, Surrogate.unpacked(again.space, arrays | {name: 1.5 * part}, scalars))
     for name, scalar in scalars.items():
-        assert not identical(one.surrogate, Surrogate.unpacked(again.space, arrays, scalars | {name: scalar + 0.5}))
+        assert not identical(one.surrogate, Surrogate.unpacked(again.space, arrays, scalars | {name: scalar + 1}))
 
 
 def test_a_surrogate_without_blocks_is_taken_apart(one):

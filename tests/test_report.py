@@ -177,7 +177,11 @@ def test_the_numbers_are_those_of_the_posterior(fitted, tmp_path):
     summary = fitted.summary()
     assert f"{summary.mean[1]:.3f}" in page.words
     assert f"{summary.high[1]:.3f}" in page.words
-    assert f"{fitted.log_evidence:.2f}".replace("-", "−")[:4] in page.words
+    card = re.search(r"log evidence\s*(−?\d+\.(\d+))\s±\s(\d+\.\d+)", page.words)
+    half = 0.5 * 10.0 ** -len(card[2])  # of the last digit
+    assert float(card[1].replace("−", "-")) == pytest.approx(fitted.log_evidence, abs=1.001 * half, rel=0)
+    assert float(card[3]) == pytest.approx(fitted.log_evidence_sd, abs=1.001 * half, rel=0)
+    assert 10 <= float(card[3]) / (2 * half) < 100  # two digits of the standard deviation
     numbers = Numbers.of(fitted)
     np.testing.assert_allclose(numbers.mean, fitted.mean())
     np.testing.assert_allclose(numbers.quantiles[[0, 2, 4]], fitted.quantile([0.05, 0.5, 0.95]))

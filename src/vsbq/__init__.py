@@ -12,8 +12,6 @@ from vsbq.errors import EvaluationsError, FitError, VsbqError, VsbqWarning
 from vsbq.fit import fit
 from vsbq.io.files.exports import ExportError
 from vsbq.io.files.posterior_file import PosteriorFileError, load
-from vsbq.many.result import ManyFits
-from vsbq.many.run import fit_many
 from vsbq.posterior import Posterior
 from vsbq.settings import Settings
 
@@ -21,6 +19,8 @@ if TYPE_CHECKING:
     from vsbq import readers, record, report
     from vsbq.io.record import Recorder, RecorderError
     from vsbq.large.run import fit_large
+    from vsbq.many.result import ManyFits
+    from vsbq.many.run import fit_many
 
 __all__ = [
     "Comparison",
@@ -58,6 +58,8 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module("vsbq.record"), name)
     if name == "fit_large":
         return getattr(import_module("vsbq.large"), name)
-    if name in {"readers", "record", "report"}:
+    if name in {"ManyFits", "fit_many"}:
+        return getattr(import_module("vsbq.many"), name)
+    if name in {"many", "readers", "record", "report"}:
         return import_module(f"vsbq.{name}")
     raise AttributeError(f"module 'vsbq' has no attribute '{name}'")

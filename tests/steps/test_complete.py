@@ -9,7 +9,8 @@ import vsbq
 from large_cases import trace
 from vsbq.large.sums import total_sums
 from vsbq.large.tables import ArrayTable
-from vsbq.numerics import sgpr
+from vsbq.numerics import observations, sgpr
+from vsbq.numerics.observations import Regression
 from vsbq.progress import Progress
 from vsbq.steps.surrogate import SparseGP, fit_sparse_gp
 from vsbq.steps.surrogate.complete import Rows, complete, recipe_of, sums_of
@@ -49,18 +50,19 @@ def test_all_evaluations_give_the_surrogate_of_all_evaluations():
         zeros=moved[:0],
     )
     data = ShapedData.shaped(turned, recipe.settings)
-    plain = sgpr.fit_factors(surrogate.hyp, surrogate.inducing, *data.regression(recipe.parts[0].log_strength))[0]
-    agree(plain, surrogate, whole, surrogate.passes, data.regression(recipe.parts[0].log_strength), u)
+    regression = data.regression(recipe.parts[0].log_strength)
+    plain = observations.fit_factors(surrogate.hyp, surrogate.inducing, regression)[0]
+    agree(plain, surrogate, whole, surrogate.passes, regression, u)
     (before,), (after,) = surrogate.sisters, whole.sisters
-    points, values, noise = data.regression(recipe.parts[1].log_strength)
-    regression = points @ before.turn.T, values - before.shift, noise
-    plain = sgpr.fit_factors(before.hyp, before.posterior.inducing, *regression)[0]
+    noise = data.noise(recipe.parts[1].log_strength)
+    regression = Regression(data.points @ before.turn.T, data.values - before.shift, noise)
+    plain = observations.fit_factors(before.hyp, before.posterior.inducing, regression)[0]
     agree(plain, before, after, recipe.settings.residual_passes, regression, u @ before.turn.T)
 
 
 def agree(plain, before, after, passes, regression, u):
     """After completion the mean is that of the slow way, and it was not before."""
-    slow = sgpr.with_residual_passes(before.hyp, plain, *regression, passes)
+    slow = observations.with_residual_passes(before.hyp, plain, regression, passes)
     wanted = sgpr.predict_mean(before.hyp, slow, u)
     means = [
         sgpr.predict_mean(one.hyp, one.factors if hasattr(one, "factors") else one.posterior, u)
@@ -90,6 +92,18 @@ def test_under_noise_all_evaluations_leave_less_doubt():
 
     few, many = error(surrogate), error(whole)
     assert many < 0.7 * few
+
+
+def test_blocks_of_any_size_add_up_to_the_same():
+    """A handful of noisy evaluations can't tell where the shaping begins: the surrogate does."""
+    points, values = trace(2000, noise=1.0)
+    _, recipe, _, _ = completed(points, values, np.ones(2000), np.arange(0, 2000, 4))
+    rows = Rows(points, values, np.ones(2000))
+    blocks = [Rows(*(column[k : k + 20] for column in rows)) for k in range(0, 2000, 20)]
+    whole, pieces = sums_of(recipe, [rows]), sums_of(recipe, blocks)
+    assert pieces.rows == whole.rows
+    assert pieces.parts[0].log_noise == pytest.approx(whole.parts[0].log_noise, rel=1e-9)
+    np.testing.assert_allclose(pieces.parts[0].projection, whole.parts[0].projection, rtol=1e-6, atol=1e-6)
 
 
 def test_noise_that_is_given_is_multiplied_and_noise_that_is_not_is_set():

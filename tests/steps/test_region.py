@@ -71,16 +71,25 @@ def test_the_box_is_wider_on_a_side_where_the_surrogate_and_its_trend_are_known(
         inside = ((u >= low) & (u <= high)).all(axis=1)
         return np.where(left | inside, 0.0, 9.0)
 
-    how = {"open_trends": lambda u: doubt(u)[None]} if unknown == "trend" else {"variance_of": lambda u: doubt(u) ** 2}
+    known = {"open_trends": lambda u: np.zeros((1, len(u)))}
+    how = {"open_trends": lambda u: doubt(u)[None]} if unknown == "trend" else known | {"variance_of": doubt}
     found = TrustedRegion.around(Known(normal, **how), training_set(points, normal(points)))
     half = 0.5 * (high - low)
     assert_allclose([found.lower[1], *found.upper], [(low - half)[1], *(high + half)])
     assert low[0] - 20 * half[0] < found.lower[0] < low[0] - 9 * half[0]
 
 
-def test_the_box_ends_somewhere(rng):
+def test_a_model_that_says_nothing_of_its_trend_is_believed_no_farther(rng):
     points = cloud(rng, 300)
     found = TrustedRegion.around(Known(normal), training_set(points, normal(points)))
+    assert_allclose(found.upper - found.lower, 2.0 * np.ptp(points, axis=0))
+
+
+def test_the_box_ends_somewhere(rng):
+    points = cloud(rng, 300)
+    training = training_set(points, normal(points))
+    found = TrustedRegion.around(Known(normal, open_trends=lambda u: np.zeros((1, len(u)))), training)
+    assert (found.upper - found.lower > 2**DOUBLINGS * np.ptp(points, axis=0)).all()
     assert (found.upper - found.lower < 2 ** (DOUBLINGS + 2) * np.ptp(points, axis=0)).all()
 
 

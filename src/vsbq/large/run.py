@@ -97,8 +97,10 @@ def fit_large(
     if steps.noise is not None:
         given, noise = settle_noise(given, steps.noise, steps.trim, random.spawn(1)[0])
     logger.info("%d of %d evaluations to learn from", len(given), table.rows)
-    step = CompletedGP(steps.surrogate, steps.trim, table, _factor(noise), chunk, client)
-    post = fit(given, settings=replace(steps, noise=None, surrogate=step), rng=random, progress=progress)
+    # Rows are summed one by one: steps of finite differences are evaluations like any others.
+    trim = replace(steps.trim, gradients=False)
+    step = CompletedGP(steps.surrogate, trim, table, _factor(noise), chunk, client)
+    post = fit(given, settings=replace(steps, noise=None, trim=trim, surrogate=step), rng=random, progress=progress)
     assert post.history is not None
     return replace(post, history=post.history._replace(noise=noise))
 

@@ -173,7 +173,10 @@ def reach(
         step = np.diag(end - centre)
         distances = 2.0 ** np.arange(1, DOUBLINGS + 1)
         there = centre + (distances[:, None, None] * step).reshape(-1, len(centre))
-        open_ = surrogate.variance(there) + (surrogate.trends(there) ** 2).sum(axis=0)
+        trends = surrogate.trends(there)
+        if not len(trends):  # a model that does not say what is open of its trend
+            return box
+        open_ = surrogate.variance(there) + (trends**2).sum(axis=0)
         known = np.logical_and.accumulate((open_ <= most_variance).reshape(DOUBLINGS, -1), axis=0)
         factor = 2.0 ** known.sum(axis=0)
         ends.append(centre + factor * (end - centre))

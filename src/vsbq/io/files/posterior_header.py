@@ -32,6 +32,7 @@ class SisterHeader(NamedTuple):
 
     inducing: int
     shift: float
+    strength: float = 1.0  # unknown in older files
 
 
 class SurrogateHeader(NamedTuple):
@@ -48,6 +49,7 @@ class SurrogateHeader(NamedTuple):
     sisters: tuple[SisterHeader, ...] = ()
     rise: float = 0.0
     drift: bool = False
+    passes: int = 0  # unknown in older files
 
 
 class RefinedHeader(NamedTuple):

@@ -30,18 +30,24 @@ def take_apart_surrogate(surrogate: Surrogate, posterior: Posterior) -> tuple[Su
     parts |= {name: pack_lower(parts[name]) for name in TRIANGLES}
     if isinstance(surrogate.space, WhitenedSpace):
         parts["rotation"] = surrogate.space.rotation
-    shifts = [float(parts.pop(f"sister_{number}_shift")) for number in range(len(surrogate.sisters))]
-    counts = [len(parts[f"sister_{number}_inducing"]) for number in range(len(shifts))]
+    sisters = [_sister_header(parts, f"sister_{number}_") for number in range(len(surrogate.sisters))]
     header = SurrogateHeader(
         inducing=len(parts["inducing"]),
         rotated=isinstance(surrogate.space, WhitenedSpace),
         blocks=len(parts["without"]) if "without" in parts else None,
         sides=len(parts["sides_axes"]) if "sides_axes" in parts else None,
-        sisters=tuple(map(SisterHeader, counts, shifts)),
+        sisters=tuple(sisters),
         drift="drift_weights" in parts,
+        passes=int(scalars.pop("passes")),
         **scalars,
     )
     return header, {PREFIX + name: part for name, part in parts.items()}
+
+
+def _sister_header(parts: Arrays, head: str) -> SisterHeader:
+    """Count and scalars of a sister; the latter are taken out of the arrays."""
+    shift, strength = (float(parts.pop(head + name)) for name in ("shift", "strength"))
+    return SisterHeader(len(parts[f"{head}inducing"]), shift, strength)
 
 
 def put_together_surrogate(header: Header, arrays: Arrays, space: InferenceSpace) -> Surrogate | None:
@@ -54,13 +60,14 @@ def put_together_surrogate(header: Header, arrays: Arrays, space: InferenceSpace
         coordinates = WhitenedSpace(space, parts["rotation"])
         require(np.linalg.matrix_rank(parts["rotation"]) == len(header.names), "a rotation is singular")
     parts |= {name: unpack_lower(parts[name], header.surrogate.inducing) for name in TRIANGLES}
-    parts |= {f"sister_{k}_shift": np.array(sister.shift) for k, sister in enumerate(header.surrogate.sisters)}
+    for number, sister in enumerate(header.surrogate.sisters):
+        parts |= {f"sister_{number}_{name}": np.array(getattr(sister, name)) for name in ("shift", "strength")}
     positive = all((np.diagonal(parts[name]) > 0).all() for name in TRIANGLES)
     require(positive, "a Cholesky factor of the surrogate has no positive diagonal")
     if header.surrogate.sides is not None:
         sensible = (parts["sides_errors"] >= 0).all() and (parts["sides_distances"] > 0).all()
         require(sensible, "what is doubted beyond the sides of the evaluations makes no sense")
-    scalars = {name: getattr(header.surrogate, name) for name in ("offset", "jitter", "tested", "rise")}
+    scalars = {name: getattr(header.surrogate, name) for name in ("offset", "jitter", "tested", "rise", "passes")}
     return Surrogate.unpacked(coordinates, parts, scalars)
 
 

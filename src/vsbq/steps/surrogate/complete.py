@@ -58,6 +58,7 @@ class Recipe(NamedTuple):
     offset: float  # of the log densities
     top: float  # the highest level
     best: Float[ndarray, " d"]  # where it is
+    threshold: float  # of the shaping: blocks of evaluations are too small to tell it
     lowest: float  # values surely below it are hopeless
     confidence: float
     levels: Surrogate | None  # predicts the levels of noisy evaluations, and contradicts those beyond a cliff
@@ -109,6 +110,7 @@ def recipe_of(
         offset=training.offset,
         top=float(training.level[best]),
         best=training.points[best],
+        threshold=settings.shaping.threshold(training, training.level),
         lowest=float(lower.max()) - contour_depth(trim.depth, d),
         confidence=trim.confidence,
         levels=surrogate if training.noisy or cliffs else None,
@@ -159,7 +161,8 @@ def _shaped(recipe: Recipe, rows: Rows) -> ShapedData:
         level=np.append(np.minimum(training.level, recipe.top), recipe.top),
     )
     settings = recipe.settings
-    data = ShapedData.shaped(together, settings).tempered(together, settings.shaping.noise_growth)
+    data = ShapedData.shaped(together, settings, recipe.threshold)
+    data = data.tempered(together, settings.shaping.noise_growth)
     return data.take(np.arange(len(training)))
 
 

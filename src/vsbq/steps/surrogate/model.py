@@ -59,7 +59,7 @@ class Surrogate:
     sisters: tuple[Sister, ...] = ()
     rise: float = 0.0  # nats above the highest evaluation that may be believed
     drift: drift.Drift | None = None  # what the evaluations leave open of the mean
-    passes: int = 0  # residual passes of the mean, as long as it is not read from a file
+    passes: int = 0  # residual passes of the mean
 
     def predict(self, x: ArrayLike) -> Prediction:
         """Log density at points (n, D) of the user's space: mean and sd of the surrogate."""
@@ -160,11 +160,11 @@ class Surrogate:
         for number, sister in enumerate(self.sisters):
             parts = {"turn": sister.turn, "hyperparameters": sister.hyp.pack(), **sister.posterior._asdict()}
             arrays |= {f"sister_{number}_{name}": part for name, part in parts.items()}
-            arrays[f"sister_{number}_shift"] = np.array(sister.shift)
+            arrays |= {f"sister_{number}_{name}": np.array(getattr(sister, name)) for name in ("shift", "strength")}
         scalars = {"offset": self.offset, "jitter": self.factors.jitter}
         if self.drift is not None:
             arrays |= {f"drift_{name}": part for name, part in self.drift._asdict().items()}
-        return arrays, scalars | {"tested": self.tested, "rise": self.rise}
+        return arrays, scalars | {"tested": self.tested, "rise": self.rise, "passes": self.passes}
 
     @classmethod
     def unpacked(cls, space: ModelSpace, arrays: dict[str, ndarray], scalars: dict[str, float]) -> Surrogate:
@@ -180,7 +180,8 @@ class Surrogate:
         sides = Sides(*(arrays[f"sides_{name}"] for name in Sides._fields)) if "sides_axes" in arrays else None
         trend = drift.Drift(arrays["drift_weights"], arrays["drift_root"]) if "drift_weights" in arrays else None
         known = scalars["offset"], without, scalars["tested"], sides
-        return cls(space, hyp, factors, *known, tuple(_unpacked_sisters(arrays)), scalars["rise"], trend)
+        sisters, passes = tuple(_unpacked_sisters(arrays)), int(scalars["passes"])
+        return cls(space, hyp, factors, *known, sisters, scalars["rise"], trend, passes)
 
 
 def _unpacked_sisters(arrays: dict[str, ndarray]) -> Iterator[Sister]:
@@ -190,7 +191,8 @@ def _unpacked_sisters(arrays: dict[str, ndarray]) -> Iterator[Sister]:
             return
         hyp = Hyperparameters.unpack(arrays[f"{head}hyperparameters"])
         posterior = sgpr.Mean(arrays[f"{head}inducing"], arrays[f"{head}weights"])
-        yield Sister(arrays[f"{head}turn"], float(arrays[f"{head}shift"]), hyp, posterior)
+        shift, strength = (float(arrays[head + name]) for name in ("shift", "strength"))
+        yield Sister(arrays[f"{head}turn"], shift, hyp, posterior, strength)
 
 
 class Located(NamedTuple):

@@ -159,14 +159,17 @@ class ShapedData(NamedTuple):
     beside: Float[ndarray, "b d"] | None = None  # further candidates for inducing points
 
     @classmethod
-    def shaped(cls, training: TrainingSet, settings: SparseGP) -> ShapedData:
-        """Evaluations with σ²_obs (at least the nugget) and σ²_shape (Eqs. 26 and 27)."""
-        return cls.curved(training, training.level, settings.shaping)
+    def shaped(cls, training: TrainingSet, settings: SparseGP, threshold: float | None = None) -> ShapedData:
+        """Evaluations with σ²_obs (at least the nugget) and σ²_shape (Eqs. 26 and 27); they set θ_σ if it is None."""
+        return cls.curved(training, training.level, settings.shaping, threshold)
 
     @classmethod
-    def curved(cls, training: TrainingSet, seen: Float[ndarray, " n"], shape: Shaping) -> ShapedData:
+    def curved(
+        cls, training: TrainingSet, seen: Float[ndarray, " n"], shape: Shaping, threshold: float | None = None
+    ) -> ShapedData:
         """The same by a curve of its own, and by how high each evaluation is seen."""
-        sd = shaping_sd(seen.max() - seen, shape.threshold(training, seen), shape.sd_min, shape.sd_med, shape.slope)
+        known = shape.threshold(training, seen) if threshold is None else threshold
+        sd = shaping_sd(seen.max() - seen, known, shape.sd_min, shape.sd_med, shape.slope)
         observed = np.maximum(training.noise_sd**2, NUGGET)
         return cls(training.points, training.values, observed, sd**2, training.gradients)
 
