@@ -46,15 +46,11 @@ def fitted(points, values, **options):
         return vsbq.fit(points, values, names=["a", "b"], settings=FAST, rng=1, progress=False, **options)
 
 
-#: Nothing was evaluated where a is above this: the slope of the wider side has been seen, how wide it is has not.
-END = 0.25
-
-
 def one_side():
-    """Evaluations that end just beyond the mode, where another width has begun: a normal does not describe them."""
-    rng = np.random.default_rng(1)
+    """Nothing was evaluated where a is above −0.5."""
+    rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 2)) * rng.uniform(0.2, 2.5, (200, 1)) @ ROOT.T
-    x[:, 0] = END - np.abs(x[:, 0] - END)
+    x[:, 0] = -0.5 - np.abs(x[:, 0] + 0.5)
     return fitted(x, log_normal(x))
 
 

@@ -26,14 +26,13 @@ from vsbq.steps.surrogate.model import Surrogate
 from vsbq.steps.surrogate.shaped_data import SparseGP
 
 ROOT = np.array([[1.0, 0.0], [0.7, 0.5]])
-RIGHT = 3.0  # sd of the first direction on its right side; on its left it is 1
+RIGHT = 2.0  # sd of the first direction on its right side; on its left it is 1
 FAST = Steps(
     noise=None,
     surrogate=SparseGP(turn=False, exact_points=100),
     mixture=VariationalMixture(max_components=6, adapt=((5_000, 10), (10_000, 10)), elbo_draws=20_000),
     refinement=Refinement(draws=10_000),
 )
-END = 0.25  # of the evaluations: the slope of the wider side has been seen, how wide it is has not
 SMALL = Suggesting(candidates=200, places=100)
 BOUNDS = [(None, None), (-7.0, 8.0)]
 
@@ -49,10 +48,10 @@ def log_normal(x):
 
 
 def left_side(rng, n=200):
-    """Evaluations of which none is where the first parameter is above END: they know little of the right side."""
+    """Evaluations of which none is where the first parameter is above −0.5: they know nothing of the right side."""
     z = rng.normal(size=(n, 2)) * rng.uniform(0.2, 2.5, (n, 1))
     x = z @ ROOT.T
-    x[:, 0] = END - np.abs(x[:, 0] - END)
+    x[:, 0] = -0.5 - np.abs(x[:, 0] + 0.5)
     return x
 
 
@@ -71,13 +70,6 @@ def asked(poor):
 @pytest.fixture(scope="module")
 def updated(poor, asked):
     return poor.update(asked, log_normal(asked), settings=FAST, rng=1, progress=False)
-
-
-@pytest.fixture(scope="module")
-def control(poor):
-    """The update with as many draws of the posterior, which leave its right side as unknown as it was."""
-    drawn = poor.sample(60, rng=3)
-    return poor.update(drawn, log_normal(drawn), settings=FAST, rng=1, progress=False)
 
 
 def evidence_sd(post, new, noise_sd=0.03):
@@ -105,8 +97,8 @@ def test_the_same_rng_gives_the_same_points(poor):
 
 
 def test_they_lie_where_nobody_has_looked(poor, asked):
-    assert (asked[:, 0] > RIGHT).mean() > 0.3
-    assert (poor.sample(60, rng=3)[:, 0] > RIGHT).mean() < 0.1  # the posterior itself hardly goes there
+    assert (asked[:, 0] > 2).mean() > 0.3
+    assert (poor.sample(60, rng=3)[:, 0] > 2).mean() < 0.1  # the posterior itself hardly goes there
 
 
 def test_they_lower_the_uncertainty_of_the_evidence_more_than_chance(poor):
@@ -125,20 +117,18 @@ def scores(post):
     return abs(post.log_evidence), error.max()
 
 
-def test_one_round_repairs_what_posterior_draws_do_not(poor, updated, control):
+def test_one_round_repairs_what_posterior_draws_do_not(poor, updated):
     before, after = scores(poor), scores(updated)
+    drawn = poor.sample(60, rng=3)
+    with pytest.warns(VsbqWarning, match="The fit is"):
+        control = scores(poor.update(drawn, log_normal(drawn), settings=FAST, rng=1, progress=False))
     assert min(before) > 0.3
     assert after[0] < 0.05
     assert after[1] < 0.04
-    assert scores(control)[1] > 3 * after[1]
+    assert control[1] > 3 * after[1]
     assert len(updated.evaluations) == 260
     assert updated.names == ("a", "b")
     assert updated.history.variational.starts[0][0] == "earlier posterior"
-
-
-def test_what_posterior_draws_do_not_repair_is_doubted(control):
-    assert min(scores(control)) > 0.1
-    assert control.verdict != "trusted"
 
 
 def test_update_is_a_fit_of_all_evaluations(poor, asked, updated):

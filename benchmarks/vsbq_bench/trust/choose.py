@@ -59,6 +59,10 @@ FAILS = {
     "noise": 10.0,
 }
 
+#: What is said whatever usable fits have: that a posterior is cut, or goes on beyond its evaluations, by a tenth; and that
+#: two thirds of it are known to no better than half a nat. Such a posterior may pass for usable and miss a third.
+SAID = {"cut_off": 0.1, "beyond": 0.1, "unsure": 0.65}
+
 #: What is usual is no smaller than this: a hundredth of the mass, or of a nat, makes no fit unusable.
 LEAST = 1e-2
 
@@ -188,9 +192,11 @@ def _usual(table: Table) -> Float[ndarray, " f"]:
 
 
 def _most(table: Table) -> Float[ndarray, " f"]:
-    """Beyond all that usable fits have, and where the number says by its meaning that a fit fails."""
+    """Beyond all that usable fits have, and where the number says by its meaning that a fit fails; or what is said in
+    any case."""
     own = np.where(np.isnan(table.numbers), 0.0, table.numbers)[table.usable]
-    return np.maximum(MARGIN * own.max(axis=0, initial=0.0), [FAILS[name] for name in table.names])
+    most = np.maximum(MARGIN * own.max(axis=0, initial=0.0), [FAILS[name] for name in table.names])
+    return np.minimum(most, [SAID.get(name, np.inf) for name in table.names])
 
 
 def _regression(

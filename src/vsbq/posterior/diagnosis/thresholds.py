@@ -63,11 +63,11 @@ class Thresholds:
     """
 
     open: Span = (0.17, inf, 1.9)  # expected error, as a multiple of what makes a posterior unusable
-    cut_off: Span = (0.01, 5.3, 0.5)  # marginal density where belief ends, relative to its peak
-    beyond: Span = (0.01, 6.7, 0.76)  # nats: mass beyond the outermost evaluations, as far as it is doubted
+    cut_off: Span = (0.01, 5.3, 0.1)  # marginal density where belief ends, relative to its peak
+    beyond: Span = (0.01, 6.7, 0.1)  # nats: mass beyond the outermost evaluations, as far as it is doubted
     support: Span = (0.011, inf, 0.7)  # share of the mass where the surrogate guesses or is not trusted
     around: Span = (0.01, inf, 1.0)  # mass that the surrogate sees where it is not trusted, relative to where it is
-    unsure: Span = (0.056, inf, 2.0)  # share of the mass where the surrogate's sd is above half a nat
+    unsure: Span = (0.056, inf, 0.65)  # share of the mass where the surrogate's sd is above half a nat
     surrogate: Span = (0.92, inf, 10.0)  # error of held-out blocks, in predicted standard deviations
     held_out: Span = (0.018, 1.1, 0.5)  # distance between the posteriors with and without a block of evaluations
     sisters: Span = (0.011, inf, 0.5)  # distance between the posteriors of the surrogates that are averaged over
