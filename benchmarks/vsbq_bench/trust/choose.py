@@ -59,8 +59,8 @@ FAILS = {
     "noise": 10.0,
 }
 
-#: What is said whatever usable fits have: that a posterior is cut, or goes on beyond its evaluations, by a tenth; and that
-#: two thirds of it are known to no better than half a nat. Such a posterior may pass for usable and miss a third.
+#: What is said whatever usable fits have: that a posterior is cut, or goes on beyond its evaluations, by a tenth; and
+#: that two thirds of it are known to no better than half a nat. Such a posterior may pass for usable and miss a third.
 SAID = {"cut_off": 0.1, "beyond": 0.1, "unsure": 0.65}
 
 #: What is usual is no smaller than this: a hundredth of the mass, or of a nat, makes no fit unusable.
