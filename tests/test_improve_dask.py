@@ -18,9 +18,9 @@ pytestmark = pytest.mark.filterwarnings("default")  # Dask and what it is made o
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
-    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    folder = str(tmp_path_factory.mktemp("dask"))
-    with distributed.LocalCluster(**settings, local_directory=folder) as cluster, distributed.Client(cluster) as client:
+    from dask_case import two_workers
+
+    with two_workers(tmp_path_factory.mktemp("dask")) as client:
         yield client
 
 
